@@ -1,0 +1,7 @@
+//! Core ML programs for DFlash drafts: built, packaged and run from Rust.
+
+#[cfg(feature = "python")]
+mod wrapper;
+
+/// This crate's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,1 @@
+"""The window of Mirror SD: Qt widgets and view models over `core.client`."""

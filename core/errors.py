@@ -1,0 +1,85 @@
+"""The errors a user can meet: one type per cause, each with a sentence, a hint and detail for the log.
+
+`Problem` is the data of such an error: it crosses the process border and reaches the window.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What went wrong, for the user and for the log."""
+
+    kind: str
+    """The name of the error's type, for example `TruncatedFile`."""
+    sentence: str
+    """One sentence for the user."""
+    hint: str = ""
+    """What the user can do."""
+    detail: str = ""
+    """For the log: paths, numbers, a traceback."""
+
+
+class MirrorError(Exception):
+    """The base of all errors that are shown to the user. Subclasses name one cause each."""
+
+    def __init__(self, sentence: str, hint: str = "", detail: str = "") -> None:
+        super().__init__(sentence)
+        self.problem = Problem(type(self).__name__, sentence, hint, detail)
+
+
+class MissingFile(MirrorError):
+    """A file or folder that was named does not exist."""
+
+
+class UnreadableModel(MirrorError):
+    """A model file is cut off, damaged, or not what its name says."""
+
+
+class UnsupportedModel(MirrorError):
+    """The model is sound but of a kind that this program cannot run."""
+
+
+class PairMismatch(MirrorError):
+    """The draft was made for another target."""
+
+
+class DemoTargetMissing(MirrorError):
+    """The package that carries the demo target is not installed."""
+
+
+class UnsupportedCache(MirrorError):
+    """The target keeps a cache that cannot be rolled back yet."""
+
+
+class BadRequest(MirrorError):
+    """A request names an impossible value."""
+
+
+class PromptTooLong(MirrorError):
+    """The conversation does not fit into the target's context."""
+
+
+class EngineBusy(MirrorError):
+    """Another window or terminal holds the engine."""
+
+
+class WorkerStartFailed(MirrorError):
+    """The engine process could not be started."""
+
+
+class WorkerDied(MirrorError):
+    """The engine process ended while it was needed."""
+
+
+class ProtocolError(MirrorError):
+    """Bytes on the pipe between window and engine were not a message."""
+
+
+class Cancelled(MirrorError):
+    """The user stopped the request before it had a result."""
+
+
+class InternalError(MirrorError):
+    """A defect of this program: an exception that nobody foresaw."""

