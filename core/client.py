@@ -91,7 +91,7 @@ class EngineClient:
         command: Sequence[str] | None = None,
     ) -> None:
         self._command = list(command or worker_command(owner))
-        self._on_event = on_event or (lambda event: None)
+        self._on_event = on_event or (lambda _event: None)
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
         self._hello: asyncio.Future[Hello] | None = None
