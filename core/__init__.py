@@ -2,4 +2,4 @@
 
 from importlib.metadata import version
 
-__version__ = version("mirror-sd")
+__version__: str = version("mirror-sd")

@@ -232,6 +232,11 @@ class Done(_Message, frozen=True):
     mode: Mode
     finish_reason: FinishReason
 
+    @classmethod
+    def nothing(cls, mode: Mode) -> Done:
+        """An answer that was cancelled before anything happened."""
+        return cls("", (), 0, 0, 0.0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, mode, "cancelled")
+
 
 class ModeTiming(msgspec.Struct, frozen=True):
     """One mode in a benchmark: medians over all runs, spreads as (least, greatest)."""

@@ -1,0 +1,52 @@
+"""`mirror-sd bench`: plain against speculative decoding on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from core.bench.prompts import PROMPTS
+from core.bench.report import bench_table
+from core.cli.common import StatusLine, add_pair_options, chosen_pair, engine, events_of, print_problem
+from core.pairs import Pair
+from core.protocol import Benchmark, BenchmarkDone, Failed, Progress
+
+
+def add_command(commands: Any) -> None:
+    """Register the command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser("bench", help="time plain and speculative decoding in turns")
+    add_pair_options(parser)
+    parser.add_argument("--width", type=int, metavar="N", help="rows of a verification pass (proposals + 1)")
+    parser.add_argument("--max-tokens", type=int, default=64, metavar="N")
+    parser.add_argument(
+        "--runs", type=int, default=3, metavar="N", help="how often each prompt is decoded in each mode"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print the table, and return the exit code."""
+    pair = chosen_pair(arguments)
+    request = Benchmark(pair, PROMPTS, arguments.max_tokens, arguments.runs, arguments.width)
+    with asyncio.Runner() as runner:
+        return runner.run(_bench(pair, request))
+
+
+async def _bench(pair: Pair, request: Benchmark) -> int:
+    status = StatusLine()
+    async with engine() as client:
+        hello = await client.start()
+        async for event in events_of(await client.send(request)):
+            if isinstance(event, Progress):
+                status.progress(event)
+            elif isinstance(event, BenchmarkDone):
+                status.clear()
+                print(f"{pair.name}: {len(request.prompts)} prompts x {request.runs} runs, {request.max_tokens} tokens")
+                print(f"MLX {hello.mlx_version} on {hello.device}, BLAS {hello.blas.name}; medians\n")
+                print(bench_table(event))
+            elif isinstance(event, Failed):
+                status.clear()
+                print_problem(event.problem)
+                return 1
+    return 0

@@ -1,0 +1,82 @@
+"""What several commands share: options that name a pair, the progress line, Ctrl+C as a request to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+
+from core.client import Call, EngineClient
+from core.errors import Problem
+from core.pairs import Pair, pair_from_paths
+from core.protocol import Event, Progress
+
+
+def add_pair_options(parser: argparse.ArgumentParser) -> None:
+    """`--target` and `--draft`; without them the demo pair is taken."""
+    parser.add_argument("--target", metavar="PATH", help="a GGUF file or a Hugging Face model folder")
+    parser.add_argument("--draft", metavar="DIR", help="a DFlash draft folder made for this target")
+
+
+def chosen_pair(arguments: argparse.Namespace) -> Pair:
+    """The pair that the options name. Raises `DemoTargetMissing`."""
+    return pair_from_paths(arguments.target, arguments.draft)
+
+
+class StatusLine:
+    """One line on standard error that is written over; nothing where that is no terminal."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            self._shown = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False
+
+    def progress(self, event: Progress) -> None:
+        """Show a stage of longer work."""
+        self.show(f"{event.stage} ({event.done + 1} of {event.total})")
+
+
+@contextlib.asynccontextmanager
+async def engine() -> AsyncIterator[EngineClient]:
+    """A client whose worker is gone at the end, whatever happened."""
+    client = EngineClient("terminal")
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@contextlib.contextmanager
+def _interrupt_cancels(call: Call) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    cancelling: list[asyncio.Task[None]] = []  # keeps the tasks alive
+    loop.add_signal_handler(signal.SIGINT, lambda: cancelling.append(loop.create_task(call.cancel())))
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+async def events_of(call: Call) -> AsyncIterator[Event]:
+    """The call's events; Ctrl+C asks the worker to stop, and the last event still comes."""
+    with _interrupt_cancels(call):
+        async for event in call:
+            yield event
+
+
+def print_problem(problem: Problem) -> None:
+    """An error as the terminal shows it: a sentence and a hint, on standard error."""
+    print(f"mirror-sd: {problem.sentence}\n  {problem.hint}".rstrip(), file=sys.stderr)

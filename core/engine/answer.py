@@ -1,0 +1,172 @@
+"""Answers a conversation: renders the prompt, decodes, and turns steps into events with text and figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from core.engine.decode import DecodeStep, Limits, decode
+from core.engine.loader import LoadedPair
+from core.engine.prompt import render_prompt
+from core.engine.sampling import Sampler, make_sampler
+from core.engine.sources import PlainSource, SerialSource, Source
+from core.engine.text import Detokenizer, StopStrings
+from core.errors import BadRequest, Cancelled
+from core.protocol import BusySpan, Done, FinishReason, Generate, GenerateOptions, Prefill, Step, StepToken
+
+
+class Answer:
+    """One answer under way. Iterate over `events()` once; the last event is `Done`."""
+
+    def __init__(self, loaded: LoadedPair, request: Generate, cancelled: Callable[[], bool]) -> None:
+        """Raises `BadRequest` for options out of range."""
+        self._loaded = loaded
+        self._request = request
+        self._cancelled = cancelled
+        self._width = check_options(request.options, loaded)
+        self._sampler = make_sampler(request.options.temperature, request.options.seed)
+        self._detokenizer = Detokenizer(loaded.tokenizer)
+        self._stops = StopStrings(request.options.stop)
+        self._began_s = time.perf_counter()
+        self._first_token_s = self._last_token_s = 0.0
+        self._text: list[str] = []
+        self._token_ids: list[int] = []
+        self._steps = self._proposed = self._accepted = 0
+        self._reused = 0
+
+    def events(self) -> Iterator[Prefill | Step | Done]:
+        """`Prefill`..., `Step`..., `Done`. Raises `PromptTooLong` and the errors of the chat template."""
+        prompt = render_prompt(self._loaded.tokenizer, self._request.messages).ids
+        session = self._loaded.session
+        finish: FinishReason = "cancelled"
+        try:
+            for done, reused in session.prefill(prompt, self._cancelled):
+                self._reused = reused
+                yield Prefill(done, len(prompt), reused)
+        except Cancelled:
+            yield self._done(len(prompt), finish)
+            return
+        options = self._request.options
+        source = make_source(options.mode, self._loaded, self._sampler)
+        limits = Limits(options.max_tokens, self._loaded.tokenizer.eos_ids, self._width)
+        steps = decode(session, prompt[-1], source, self._sampler, limits, self._cancelled)
+        try:
+            for step in steps:
+                event, ended = self._step(step)
+                yield event
+                if ended is not None:
+                    finish = ended
+                    break
+        finally:
+            steps.close()
+        yield self._done(len(prompt), finish)
+
+    def _step(self, step: DecodeStep) -> tuple[Step, FinishReason | None]:
+        """The event for a decode step, and why the answer ends with it, if it does."""
+        self._last_token_s = step.target_busy[1]
+        if not self._token_ids:
+            self._first_token_s = self._last_token_s
+        else:
+            self._steps += 1
+            self._proposed += len(step.proposals)
+            self._accepted += step.accepted
+        if len(step.proposals) == 0:
+            self._loaded.plain_cost.add(_milliseconds(step.target_busy))
+        finish, tokens, pieces = step.finish, [], []
+        for index, token in enumerate(step.tokens):
+            tokens.append(self._describe(step, index))
+            self._token_ids.append(token)
+            pieces.append(self._stops.add(self._detokenizer.add(token)))
+            if self._stops.found:
+                finish = "stop_string"  # tokens behind it are not part of the answer
+                break
+        if finish is not None:
+            pieces += [self._stops.add(self._detokenizer.flush()), self._stops.flush()]
+        text = "".join(pieces)
+        self._text.append(text)
+        return self._event(step, text, tuple(tokens)), finish
+
+    def _event(self, step: DecodeStep, text: str, tokens: tuple[StepToken, ...]) -> Step:
+        return Step(
+            text=text,
+            tokens=tokens,
+            mode=step.mode,
+            width=len(step.proposals) + 1,
+            proposed=len(step.proposals),
+            accepted=step.accepted,
+            draft_ms=_milliseconds(step.draft_busy) if step.draft_busy else 0.0,
+            verify_ms=_milliseconds(step.target_busy),
+            rollback_ms=step.rollback_ms,
+            host_ms=step.host_ms,
+            target_busy=self._span(step.target_busy),
+            draft_busy=self._span(step.draft_busy) if step.draft_busy else None,
+            branch=None,
+            tokens_so_far=len(self._token_ids),
+            elapsed_s=self._last_token_s - self._first_token_s,
+            context_used=step.context_used,
+        )
+
+    def _describe(self, step: DecodeStep, index: int) -> StepToken:
+        """Where the step's token `index` came from."""
+        token = step.tokens[index]
+        text = self._loaded.tokenizer.token_text(token)
+        if index < step.accepted:
+            return StepToken(token, text, "draft", index + 1)
+        if not step.proposals:
+            return StepToken(token, text, "plain")
+        if index == len(step.proposals):
+            return StepToken(token, text, "bonus")
+        said = self._loaded.tokenizer.token_text(step.proposals[index])
+        return StepToken(token, text, "correction", index + 1, said)
+
+    def _span(self, busy: tuple[float, float]) -> BusySpan:
+        return BusySpan(busy[0] - self._began_s, busy[1] - self._began_s)
+
+    def _done(self, prompt_tokens: int, finish: FinishReason) -> Done:
+        tokens = len(self._token_ids)
+        decode_s = self._last_token_s - self._first_token_s
+        return Done(
+            text="".join(self._text),
+            token_ids=tuple(self._token_ids),
+            tokens=tokens,
+            steps=self._steps,
+            accepted_per_step=(tokens - 1) / self._steps if self._steps else 0.0,
+            proposed=self._proposed,
+            accepted=self._accepted,
+            tokens_per_second=(tokens - 1) / decode_s if decode_s > 0 else 0.0,
+            time_to_first_token_s=self._first_token_s - self._began_s if tokens else 0.0,
+            prompt_tokens=prompt_tokens,
+            reused_tokens=self._reused,
+            decode_s=decode_s,
+            plain_ms_per_token=self._loaded.plain_cost.pass_ms,
+            mode=self._request.options.mode,
+            finish_reason=finish,
+        )
+
+
+def check_options(options: GenerateOptions, loaded: LoadedPair) -> int:
+    """The rows of a pass for these options. Raises `BadRequest` where the pair cannot do what they ask."""
+    if options.mode not in loaded.modes:
+        raise BadRequest(
+            f"{loaded.pair.name} has no draft, so it cannot decode in mode {options.mode}.", "Choose mode plain."
+        )
+    if options.max_tokens < 1:
+        raise BadRequest(f"An answer needs at least one token, not {options.max_tokens}.")
+    if options.mode == "plain" or options.width is None:
+        return max(loaded.block_size, 1)
+    if not 1 <= options.width <= loaded.block_size:
+        raise BadRequest(
+            f"The width must lie between 1 and {loaded.block_size}, the draft's block, not {options.width}."
+        )
+    return options.width
+
+
+def make_source(mode: str, loaded: LoadedPair, sampler: Sampler) -> Source:
+    """The source of proposals for a mode that the pair has."""
+    if mode == "gpu" and loaded.drafter is not None:
+        return SerialSource(loaded.session, loaded.drafter, sampler)
+    return PlainSource()
+
+
+def _milliseconds(busy: tuple[float, float]) -> float:
+    return (busy[1] - busy[0]) * 1e3

@@ -1,0 +1,213 @@
+"""The DFlash draft in MLX: the model, its loading, and the drafter that proposes blocks with it.
+
+DFlash (Chen, Liang, Liu, 2026). The draft has neither embedding nor LM head: both are the target's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import mlx.core as mx
+from mlx import nn
+from mlx_lm.models.base import create_causal_mask
+from mlx_lm.models.cache import KVCache
+from mlx_lm.models.rope_utils import initialize_rope
+
+from core.engine.context import DraftContext
+from core.engine.draft_config import DraftConfig, read_draft_config
+from core.engine.target import Target
+from core.errors import MissingFile, PairMismatch, UnreadableModel
+
+
+class _Attention(nn.Module):
+    """Block queries over [context ; block]. Rows carry a leading batch axis of 1."""
+
+    def __init__(self, config: DraftConfig, layer: int) -> None:
+        super().__init__()
+        hidden, head_dim = config.hidden_size, config.head_dim
+        self.heads = config.num_attention_heads
+        self.kv_heads = config.num_key_value_heads
+        self.scale = head_dim**-0.5
+        self.window = config.sliding_window if config.sliding(layer) else None
+        self.causal = config.causal(layer)
+        self.q_proj = nn.Linear(hidden, self.heads * head_dim, bias=False)
+        self.k_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=False)
+        self.v_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=False)
+        self.o_proj = nn.Linear(self.heads * head_dim, hidden, bias=False)
+        self.q_norm = nn.RMSNorm(head_dim, eps=config.rms_norm_eps)
+        self.k_norm = nn.RMSNorm(head_dim, eps=config.rms_norm_eps)
+
+    def keys_values(self, rows: mx.array, rope: nn.Module, position: int) -> tuple[mx.array, mx.array]:
+        """[n, hidden] rows to K (normed per head, turned to `position`...) and V, [1, kv heads, n, head dim]."""
+        keys = self.k_norm(_split_heads(self.k_proj(rows), self.kv_heads))
+        return rope(keys, offset=position), _split_heads(self.v_proj(rows), self.kv_heads)
+
+    def __call__(self, rows: mx.array, rope: nn.Module, cache: KVCache) -> mx.array:
+        """[n, hidden] block rows that stand right after the context in `cache`, which is left as it was."""
+        context, n = cache.offset, rows.shape[0]
+        queries = rope(self.q_norm(_split_heads(self.q_proj(rows), self.heads)), offset=context)
+        # The block's K/V use the cache's free tail for this call only: no copy of the context is made.
+        keys, values = cache.update_and_fetch(*self.keys_values(rows, rope, context))
+        cache.trim(n)
+        if self.window is not None:
+            visible = min(context, self.window - 1)
+            keys, values = keys[:, :, context - visible :], values[:, :, context - visible :]
+            context = visible
+        attended = mx.fast.scaled_dot_product_attention(
+            queries, keys, values, scale=self.scale, mask=self._mask(n, context)
+        )
+        return self.o_proj(attended.transpose(0, 2, 1, 3).reshape(n, -1))
+
+    def _mask(self, rows: int, context: int) -> mx.array | None:
+        """[rows, context + rows]: True where a query may look; None where it may look everywhere."""
+        if self.window is None:
+            return create_causal_mask(rows, context) if self.causal else None
+        query = context + mx.arange(rows)[:, None]
+        key = mx.arange(context + rows)[None]
+        in_block = (key >= context) & (key <= query) if self.causal else key >= context
+        return ((key < context) & (query - key < self.window)) | in_block
+
+
+class _MLP(nn.Module):
+    def __init__(self, config: DraftConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def __call__(self, rows: mx.array) -> mx.array:
+        return self.down_proj(nn.silu(self.gate_proj(rows)) * self.up_proj(rows))
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: DraftConfig, layer: int) -> None:
+        super().__init__()
+        self.self_attn = _Attention(config, layer)
+        self.mlp = _MLP(config)
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def __call__(self, rows: mx.array, rope: nn.Module, cache: KVCache) -> mx.array:
+        rows = rows + self.self_attn(self.input_layernorm(rows), rope, cache)
+        return rows + self.mlp(self.post_attention_layernorm(rows))
+
+
+class DFlashDraft(nn.Module):
+    """The draft model. Parameter names are those of the published checkpoints."""
+
+    def __init__(self, config: DraftConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.fc = nn.Linear(len(config.target_layer_ids) * config.hidden_size, config.hidden_size, bias=False)
+        self.hidden_norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.layers = [_Layer(config, layer) for layer in range(config.num_hidden_layers)]
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.rope = initialize_rope(
+            config.head_dim, config.rope_theta, False, config.rope_scaling, config.max_position_embeddings
+        )
+
+    def ingest(self, taps: Sequence[mx.array], caches: Sequence[KVCache]) -> None:
+        """Append the context K/V of new rows ([n, hidden] a tap) to each layer's cache."""
+        rows = self.hidden_norm(self.fc(mx.concatenate(list(taps), axis=-1)))
+        for layer, cache in zip(self.layers, caches, strict=True):
+            cache.update_and_fetch(*layer.self_attn.keys_values(rows, self.rope, cache.offset))
+
+    def __call__(self, block: mx.array, caches: Sequence[KVCache]) -> mx.array:
+        """[n, hidden] embedded block to [n, hidden] rows after the final norm; the caches are left as they were."""
+        for layer, cache in zip(self.layers, caches, strict=True):
+            block = layer(block, self.rope, cache)
+        return self.norm(block)
+
+
+class MlxDrafter:
+    """Proposes blocks with a DFlash draft that runs in MLX, on the target's own device."""
+
+    def __init__(self, draft: DFlashDraft, target: Target) -> None:
+        self.config = draft.config
+        self._draft = draft
+        self._target = target
+        self._masks = mx.array([draft.config.mask_token_id] * (draft.config.block_size - 1))
+
+    @property
+    def block_size(self) -> int:
+        """Rows of a block: the anchor and its proposals."""
+        return self.config.block_size
+
+    def new_context(self) -> DraftContext:
+        """An empty context for this draft."""
+        return DraftContext(self.config.num_hidden_layers)
+
+    def ingest(self, context: DraftContext) -> None:
+        """Turn the context's queued tap rows into K/V (lazily)."""
+        if context.pending_rows:
+            self._draft.ingest(context.take_pending(), context.caches)
+
+    def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> mx.array:
+        """Logits [rows, vocabulary] of the `rows` positions after `anchor` ([1] token, at position context.length).
+
+        The block keeps the size it was trained for; only the rows asked for go through the LM head.
+        """
+        self.ingest(context)
+        block = mx.concatenate([anchor, self._masks])
+        hidden = self._draft(self._target.embed(block) * self.config.input_embedding_scale, context.caches)
+        logits = self._target.lm_head(hidden[1 : rows + 1]) * self.config.output_multiplier
+        cap = self.config.final_logit_softcapping
+        return logits if cap is None else mx.tanh(logits / cap) * cap
+
+
+def load_drafter(folder: Path, target: Target, dtype: mx.Dtype | None) -> MlxDrafter:
+    """Load the draft in `folder` for `target` and put its taps on; `dtype` None keeps the stored type.
+
+    Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`.
+    """
+    config = read_draft_config(folder)
+    _check_pair(config, target, folder.name)
+    weights = _read_weights(folder)
+    try:
+        draft = DFlashDraft(config)
+        if dtype is not None:
+            weights = {name: array.astype(dtype) for name, array in weights.items()}
+        draft.load_weights(list(weights.items()), strict=True)
+        mx.eval(draft.parameters())
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise UnreadableModel(
+            f"The weights of the draft {folder.name} do not fit its config.", "Download it again.", str(error)
+        ) from error
+    target.set_taps(config.target_layer_ids)
+    return MlxDrafter(draft, target)
+
+
+def _read_weights(folder: Path) -> dict[str, mx.array]:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise MissingFile(f"The draft folder {folder} has no safetensors file.", "Download the draft again.")
+    weights: dict[str, mx.array] = {}
+    for file in files:
+        try:
+            loaded = mx.load(str(file))
+        except RuntimeError as error:
+            raise UnreadableModel(
+                f"The draft file {file.name} is damaged.", "Download the draft again.", str(error)
+            ) from error
+        assert isinstance(loaded, dict)
+        weights.update(loaded)
+    return weights
+
+
+def _check_pair(config: DraftConfig, target: Target, name: str) -> None:
+    for what, draft_has, target_has in (
+        ("hidden size", config.hidden_size, target.hidden_size),
+        ("vocabulary size", config.vocab_size, target.vocab_size),
+        ("number of target layers", config.num_target_layers, len(target.layers)),
+    ):
+        if draft_has != target_has:
+            raise PairMismatch(
+                f"The draft {name} was made for another target: its {what} is {draft_has}, this target's {target_has}.",
+                "Choose the target that the draft was trained for, or another draft.",
+            )
+
+
+def _split_heads(rows: mx.array, heads: int) -> mx.array:
+    """[n, heads x head dim] to [1, heads, n, head dim]."""
+    return rows.reshape(1, rows.shape[0], heads, -1).transpose(0, 2, 1, 3)

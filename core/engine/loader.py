@@ -1,0 +1,133 @@
+"""Loads a pair: target, tokenizer and draft, then measures what a plain pass costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import mlx.core as mx
+from mlx_lm.utils import load_model
+
+from core.engine.decode import Limits, decode
+from core.engine.drafter_mlx import MlxDrafter, load_drafter
+from core.engine.gguf import load_gguf
+from core.engine.sampling import GreedySampler
+from core.engine.session import Session
+from core.engine.sources import PlainSource, SerialSource, Source
+from core.engine.stats import PlainCost
+from core.engine.target import Target
+from core.engine.tokenizer import Tokenizer
+from core.errors import Cancelled, MissingFile, UnreadableModel, UnsupportedModel
+from core.pairs import Pair
+from core.protocol import Mode, Progress
+
+_T = TypeVar("_T")
+
+_WARM_UP_TOKENS = 12
+_DEFAULT_CONTEXT = 4096
+
+
+@dataclass
+class LoadedPair:
+    """Everything that answers: one pair and the session that its last conversation left."""
+
+    pair: Pair
+    target: Target
+    tokenizer: Tokenizer
+    drafter: MlxDrafter | None
+    session: Session
+    plain_cost: PlainCost
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes in which this pair can decode."""
+        return ("plain", "gpu") if self.drafter else ("plain",)
+
+    @property
+    def block_size(self) -> int:
+        """Rows of the draft's block; 0 without a draft."""
+        return self.drafter.block_size if self.drafter else 0
+
+
+def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, None, LoadedPair]:
+    """Load a pair and warm it up; yields progress and returns the pair.
+
+    Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`, `UnsupportedCache`, and `Cancelled`
+    between stages.
+    """
+    target, tokenizer = yield from _stage(0, cancelled, lambda: load_target(Path(pair.target)))
+    drafter = None
+    if pair.draft is not None:
+        folder, dtype = Path(pair.draft), mx.float32 if _on_cpu() else None
+        drafter = yield from _stage(1, cancelled, lambda: load_drafter(folder, target, dtype))
+    loaded = LoadedPair(pair, target, tokenizer, drafter, Session(target, drafter), PlainCost())
+    yield from _stage(2, cancelled, lambda: _warm_up(loaded))
+    return loaded
+
+
+_STAGES = ("reading the target", "reading the draft", "measuring plain decoding")
+
+
+def _stage(index: int, cancelled: Callable[[], bool], work: Callable[[], _T]) -> Generator[Progress, None, _T]:
+    if cancelled():
+        raise Cancelled("Stopped while loading.")
+    yield Progress(_STAGES[index], index, len(_STAGES))
+    return work()
+
+
+def load_target(path: Path) -> tuple[Target, Tokenizer]:
+    """A target from a GGUF file or a Hugging Face folder. Raises as `load_pair` does."""
+    if path.is_dir():
+        return _load_folder(path)
+    if not path.exists():
+        raise MissingFile(f"The model {path} does not exist.", "Check the path, or choose another model.")
+    # 4-bit kernels on a CPU are slower than float32 products; on a GPU memory traffic decides.
+    model, info = load_gguf(path, dequantize=_on_cpu())
+    return Target(model, info.context_length), Tokenizer.from_gguf(info)
+
+
+def _load_folder(folder: Path) -> tuple[Target, Tokenizer]:
+    if not (folder / "config.json").is_file():
+        raise MissingFile(f"The model folder {folder} has no config.json.", "Choose a Hugging Face model folder.")
+    tokenizer = Tokenizer.from_folder(folder)
+    try:
+        model, config = load_model(folder)
+    except FileNotFoundError as error:
+        raise MissingFile(
+            f"The model folder {folder} has no weights.", "Download the model again.", str(error)
+        ) from error
+    except ValueError as error:  # mlx-lm's error for unknown architectures and for custom code alike
+        raise UnsupportedModel(f"The model {folder.name} cannot be run: {error}", "Choose another model.") from error
+    except Exception as error:  # a damaged config or weight file fails anywhere inside the model classes
+        raise UnreadableModel(
+            f"The model {folder.name} is damaged.", "Download the model again.", f"{type(error).__name__}: {error}"
+        ) from error
+    if _on_cpu():
+        model.set_dtype(mx.float32)
+        mx.eval(model.parameters())
+    text_config = config.get("text_config") or config
+    return Target(model, int(text_config.get("max_position_embeddings") or _DEFAULT_CONTEXT)), tokenizer
+
+
+def _on_cpu() -> bool:
+    return mx.default_device() == mx.Device(mx.cpu)
+
+
+def _warm_up(loaded: LoadedPair) -> None:
+    """Run every kernel once (the first run compiles them), then time one-row passes."""
+    sampler = GreedySampler()
+    prompt = [min(loaded.tokenizer.eos_ids, default=0)] * 2
+    sources: list[Callable[[Session], Source]] = [lambda _: PlainSource()]
+    if (drafter := loaded.drafter) is not None:
+        sources.insert(0, lambda session: SerialSource(session, drafter, sampler))
+    for make_source in sources:
+        session = Session(loaded.target, loaded.drafter)
+        for _ in session.prefill(prompt, lambda: False):
+            pass
+        source = make_source(session)
+        limits = Limits(_WARM_UP_TOKENS, frozenset(), source.block_size)
+        steps = list(decode(session, prompt[-1], source, sampler, limits))
+    for step in steps[2:]:
+        loaded.plain_cost.add((step.target_busy[1] - step.target_busy[0]) * 1e3)

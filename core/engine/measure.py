@@ -1,0 +1,107 @@
+"""Times plain and `gpu` decoding of the same prompts in turns, for `mirror-sd bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from core.engine.answer import check_options, make_source
+from core.engine.decode import DecodeStep, Limits, decode
+from core.engine.loader import LoadedPair
+from core.engine.prompt import render_prompt
+from core.engine.sampling import GreedySampler
+from core.errors import BadRequest, Cancelled
+from core.protocol import Benchmark, BenchmarkDone, ChatMessage, GenerateOptions, Mode, ModeTiming, Progress
+
+
+@dataclass
+class _Runs:
+    """What was measured of one mode."""
+
+    tokens_per_second: list[float] = field(default_factory=list)
+    tokens_per_step: list[float] = field(default_factory=list)
+    draft_ms: list[float] = field(default_factory=list)
+    verify_ms: list[float] = field(default_factory=list)
+    host_ms: list[float] = field(default_factory=list)
+    step_ms: list[float] = field(default_factory=list)
+    texts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def add_run(self, prompt: str, steps: list[DecodeStep]) -> None:
+        """Take one answer. The first step is the prompt's last row: it is not decoding."""
+        rest = steps[1:]
+        seconds = steps[-1].target_busy[1] - steps[0].target_busy[1]
+        self.texts[prompt] = tuple(token for step in steps for token in step.tokens)
+        if not rest:
+            return
+        tokens = sum(len(step.tokens) for step in rest)
+        self.tokens_per_second.append(tokens / seconds)
+        self.tokens_per_step.append(tokens / len(rest))
+        self.step_ms.append(seconds * 1e3 / len(rest))
+        for step in rest:
+            self.draft_ms.append((step.draft_busy[1] - step.draft_busy[0]) * 1e3 if step.draft_busy else 0.0)
+            self.verify_ms.append((step.target_busy[1] - step.target_busy[0]) * 1e3)
+            self.host_ms.append(step.host_ms)
+
+    def timing(self, mode: Mode) -> ModeTiming:
+        """Medians and spread. Raises `BadRequest` where every answer ended at once."""
+        if not self.tokens_per_second:
+            raise BadRequest("The answers were too short to be timed.", "Give other prompts.")
+        return ModeTiming(
+            mode=mode,
+            tokens_per_second=median(self.tokens_per_second),
+            tokens_per_second_spread=(min(self.tokens_per_second), max(self.tokens_per_second)),
+            accepted_per_step=median(self.tokens_per_step),
+            draft_ms=median(self.draft_ms),
+            verify_ms=median(self.verify_ms),
+            host_ms=median(self.host_ms),
+            step_ms=median(self.step_ms),
+        )
+
+
+def measure_modes(
+    loaded: LoadedPair, request: Benchmark, cancelled: Callable[[], bool]
+) -> Iterator[Progress | BenchmarkDone]:
+    """Decode every prompt greedily in every mode, `runs` times, the modes in turns so that noise meets both.
+
+    Raises `BadRequest` for impossible options and `Cancelled` between answers.
+    """
+    if request.runs < 1 or not request.prompts:
+        raise BadRequest("A benchmark needs at least one run of one prompt.")
+    widths = {
+        mode: check_options(GenerateOptions(mode, request.width, request.max_tokens), loaded) for mode in loaded.modes
+    }
+    runs = {mode: _Runs() for mode in loaded.modes}
+    work = [(prompt, mode) for _ in range(request.runs) for prompt in request.prompts for mode in loaded.modes]
+    for done, (prompt, mode) in enumerate(work):
+        if cancelled():
+            raise Cancelled("The benchmark was stopped.")
+        yield Progress(f"decoding in mode {mode}", done, len(work))
+        runs[mode].add_run(prompt, _answer(loaded, prompt, mode, widths[mode], request.max_tokens))
+    yield _result(runs, widths, len(request.prompts))
+
+
+def _answer(loaded: LoadedPair, prompt: str, mode: Mode, width: int, max_tokens: int) -> list[DecodeStep]:
+    ids = render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids
+    sampler = GreedySampler()
+    loaded.session.trim_to(0)  # every run reads its prompt anew, in every mode alike
+    for _ in loaded.session.prefill(ids, lambda: False):
+        pass
+    limits = Limits(max_tokens, loaded.tokenizer.eos_ids, width)
+    return list(decode(loaded.session, ids[-1], make_source(mode, loaded, sampler), sampler, limits))
+
+
+def _result(runs: dict[Mode, _Runs], widths: dict[Mode, int], prompts: int) -> BenchmarkDone:
+    plain = runs["plain"].timing("plain")
+    if "gpu" not in runs:
+        return BenchmarkDone(plain, None, 1, 0.0, 0.0, prompts, prompts)
+    gpu = runs["gpu"].timing("gpu")
+    return BenchmarkDone(
+        plain=plain,
+        gpu=gpu,
+        width=widths["gpu"],
+        speed_up=gpu.tokens_per_second / plain.tokens_per_second,
+        break_even=gpu.step_ms / plain.step_ms,
+        same_text=sum(runs["gpu"].texts[prompt] == text for prompt, text in runs["plain"].texts.items()),
+        prompts=prompts,
+    )

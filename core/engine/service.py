@@ -1,0 +1,151 @@
+"""What the worker does with requests: holds the loaded pair and answers each request with events.
+
+Everything here runs on the thread that owns MLX.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+
+import ane
+from core import __version__
+from core.engine import BLAS
+from core.errors import BadRequest, Cancelled
+from core.lock import EngineLock
+from core.pairs import Pair
+from core.protocol import (
+    Benchmark,
+    Done,
+    Event,
+    Generate,
+    Hello,
+    Load,
+    Loaded,
+    Request,
+    Unload,
+    Unloaded,
+)
+
+if TYPE_CHECKING:
+    from core.engine.loader import LoadedPair
+
+IsCancelled = Callable[[], bool]
+
+
+class Service:
+    """One worker's state: at most one loaded pair, and the engine lock while there is one."""
+
+    def __init__(self, owner: str) -> None:
+        self._lock = EngineLock(owner)
+        self._loaded: LoadedPair | None = None
+        self._load_s = 0.0
+
+    def hello(self) -> Hello:
+        """What this worker runs on."""
+        return Hello(
+            version=__version__,
+            pid=os.getpid(),
+            mlx_version=version("mlx"),
+            device=_device_name(),
+            blas=BLAS,
+            ane_version=ane.version(),
+            ane_cpu_features=tuple(ane.cpu_features()),
+        )
+
+    def answer(self, request: Request, cancelled: IsCancelled) -> Generator[Event, None, None]:
+        """The events that answer a request, the last one included. Raises `MirrorError` types."""
+        if isinstance(request, Load):
+            yield from self._load(request.pair, cancelled)
+            yield self._loaded_event()
+        elif isinstance(request, Unload):
+            self._unload()
+            yield Unloaded()
+        elif isinstance(request, Generate):
+            yield from self._generate(request, cancelled)
+        elif isinstance(request, Benchmark):
+            yield from self._benchmark(request, cancelled)
+        else:
+            raise BadRequest(f"The engine does not answer {type(request).__name__}.")
+
+    def close(self) -> None:
+        """Free everything; this thread's MLX streams end with it, or the interpreter would crash at exit."""
+        self._unload()
+        mx.synchronize()
+        mx.clear_streams()
+
+    def _load(self, pair: Pair, cancelled: IsCancelled) -> Iterator[Event]:
+        """Make `pair` the loaded one; no event where it is already."""
+        if self._loaded is not None and self._loaded.pair == pair:
+            return
+        self._lock.acquire()
+        self._unload(keep_lock=True)
+        began_s = time.perf_counter()
+        # mlx_lm takes seconds to import: only a worker that loads a model pays for it.
+        from core.engine.loader import load_pair
+
+        try:
+            self._loaded = yield from load_pair(pair, cancelled)
+        finally:
+            if self._loaded is None:
+                self._unload()
+        self._load_s = time.perf_counter() - began_s
+
+    def _loaded_event(self) -> Loaded:
+        loaded = self._pair()
+        return Loaded(
+            pair=loaded.pair,
+            modes=loaded.modes,
+            block_size=loaded.block_size,
+            context_length=loaded.target.context_length,
+            load_s=self._load_s,
+            plain_tokens_per_second=loaded.plain_cost.tokens_per_second,
+        )
+
+    def _generate(self, request: Generate, cancelled: IsCancelled) -> Iterator[Event]:
+        was_loaded = self._loaded is not None and self._loaded.pair == request.pair
+        try:
+            yield from self._load(request.pair, cancelled)
+        except Cancelled:
+            yield Done.nothing(request.options.mode)
+            return
+        if not was_loaded:
+            yield self._loaded_event()
+        from mlx_lm.generate import wired_limit
+
+        from core.engine.answer import Answer
+
+        loaded = self._pair()
+        with wired_limit(loaded.target.model):
+            yield from Answer(loaded, request, cancelled).events()
+
+    def _benchmark(self, request: Benchmark, cancelled: IsCancelled) -> Iterator[Event]:
+        yield from self._load(request.pair, cancelled)
+        from core.engine.measure import measure_modes
+
+        yield from measure_modes(self._pair(), request, cancelled)
+
+    def _pair(self) -> LoadedPair:
+        assert self._loaded is not None
+        return self._loaded
+
+    def _unload(self, keep_lock: bool = False) -> None:
+        if self._loaded is not None:
+            self._loaded = None
+            gc.collect()  # models hold reference cycles
+            mx.clear_cache()
+        if not keep_lock:
+            self._lock.release()
+
+
+def _device_name() -> str:
+    device = mx.default_device()
+    if device == mx.Device(mx.cpu):
+        return "cpu"
+    return f"{mx.device_info().get('device_name', 'unknown')} (gpu)"
