@@ -29,13 +29,11 @@ _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _UINT64 = struct.Struct("<Q")
 
+_TYPES = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 8: "Q8_0"}
 _BLOCKS = {"F32": (1, 4), "F16": (1, 2), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q8_0": (32, 34)}
 """Supported tensor types: (values, bytes) of a block."""
-_TYPE_NAMES = (
-    "F32 F16 Q4_0 Q4_1 Q4_2 Q4_3 Q5_0 Q5_1 Q8_0 Q8_1 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S "
-    "IQ4_NL IQ3_S IQ2_S IQ4_XS I8 I16 I32 I64 F64 IQ1_M BF16"
-).split()
-"""Names of ggml's tensor types by their number; later ones go by the number alone."""
+_OTHER_TYPES = {6: "Q5_0", 7: "Q5_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 30: "BF16"}
+"""The common ones that cannot be run, for the error; the others go by their number."""
 _MAX_TYPE = 63
 
 
@@ -210,10 +208,11 @@ class _Walk:
         type_id = int(self._scalar("I"))
         if type_id > _MAX_TYPE:
             raise damaged(self._path, f"its tensor {name[:80]} has an unknown type", f"type {type_id}")
-        type_name = _TYPE_NAMES[type_id] if type_id < len(_TYPE_NAMES) else f"number {type_id}"
-        if type_name not in _BLOCKS:
+        type_name = _TYPES.get(type_id)
+        if type_name is None:
+            found = _OTHER_TYPES.get(type_id, f"number {type_id}")
             raise UnsupportedModel(
-                f"{self._path.name} holds weights of type {type_name}; {', '.join(_BLOCKS)} can be run.",
+                f"{self._path.name} holds weights of type {found}; {', '.join(_BLOCKS)} can be run.",
                 "Choose another quantisation of this model.",
                 f"tensor {name}",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,4 +26,36 @@ def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prom
     A control token's spelling inside a message's content stays plain text; only the template writes control
     tokens. Raises `BadRequest` and `UnsupportedModel` as `Tokenizer.render_chat` does.
     """
-    raise NotImplementedError
+    # Templates trim, split and join contents, so borders round a content would not survive. Instead each control
+    # token's spelling in a content is interrupted by a mark, which goes wherever the template puts the text.
+    mark = _unused_character([message.content for message in messages])
+    contents = [_interrupt(tokenizer, message.content, mark) for message in messages]
+    rendered = tokenizer.render_chat(
+        [{"role": message.role, "content": content} for message, content in zip(messages, contents, strict=True)]
+    )
+    text = rendered.replace(mark, "")
+    ids = tokenizer.encode(text, parse_special=True) if text == rendered else _encode(tokenizer, rendered, mark)
+    return Prompt(tuple(ids), text, text.rstrip().endswith("<think>"))
+
+
+def _unused_character(contents: Sequence[str]) -> str:
+    """A private-use character that no content has."""
+    used = set().union(*contents)
+    return next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in used)
+
+
+def _interrupt(tokenizer: Tokenizer, content: str, mark: str) -> str:
+    """`content` with `mark` after the first character of every control token's spelling, overlapping ones too."""
+    spellings = "|".join(re.escape(spelling) for spelling in tokenizer.control_spellings) or "(?!)"
+    return re.sub(f"(?={spellings}).", lambda found: found[0] + mark, content, flags=re.DOTALL)
+
+
+def _encode(tokenizer: Tokenizer, rendered: str, mark: str) -> list[int]:
+    """Encode a text in which interrupted spellings are plain text and whole ones are control tokens."""
+    ids: list[int] = []
+    at = 0
+    for control in tokenizer.control_pattern.finditer(rendered):
+        ids += tokenizer.encode(rendered[at : control.start()].replace(mark, ""), parse_special=False)
+        ids += tokenizer.encode(control.group(), parse_special=True)
+        at = control.end()
+    return ids + tokenizer.encode(rendered[at:].replace(mark, ""), parse_special=False)
