@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import cast
 
 import mlx.core as mx
 
+from core.engine.device import on_cpu
 from core.engine.sampling import Sampler
 from core.engine.session import Session
-from core.engine.sources import Proposals, Source
+from core.engine.sources import Proposals, Source, token_list
 from core.protocol import FinishReason, Mode
 
 _CLEAR_CACHE_TOKENS = 256
@@ -50,14 +50,47 @@ class DecodeStep:
     finish: FinishReason | None
 
 
-@dataclass
 class _Pass:
-    """A queued verification pass."""
+    """A verification pass, built lazily; `submit` hands it to the device."""
 
-    proposals: Proposals | None
-    choices: mx.array
-    taps: tuple[mx.array, ...]
-    queued_s: float
+    def __init__(self, proposals: Proposals | None, choices: mx.array, taps: tuple[mx.array, ...]) -> None:
+        self.proposals = proposals
+        self.choices = choices
+        self.taps = taps
+        self._began_s: float | None = None
+
+    def submit(self) -> None:
+        """Hand the pass to the device, once."""
+        if self._began_s is None:
+            self._began_s = time.perf_counter()
+            mx.async_eval(self.choices, *self.taps)
+
+    def wait(self, free_s: float) -> _Outcome:
+        """Wait for the pass, which a device free from `free_s` on began no earlier."""
+        assert self._began_s is not None
+        proposals: list[int] = []
+        draft_busy = None
+        idle_s = 0.0
+        if self.proposals is not None:
+            proposals, draft_done_s = self.proposals.wait()
+            draft_busy = (max(self.proposals.began_s, free_s), draft_done_s)
+            idle_s = draft_busy[0] - free_s
+            free_s = draft_done_s
+        choices = token_list(self.choices)
+        target_busy = (max(self._began_s, free_s), time.perf_counter())
+        idle_s += target_busy[0] - free_s
+        return _Outcome(proposals, choices, draft_busy, target_busy, idle_s * 1e3)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a pass gave, and when the devices worked on it."""
+
+    proposals: list[int]
+    choices: list[int]
+    draft_busy: tuple[float, float] | None
+    target_busy: tuple[float, float]
+    host_ms: float
 
 
 def decode(
@@ -76,11 +109,13 @@ def decode(
     loop = _Loop(session, anchor, source, sampler, limits)
     try:
         queued = loop.first_pass()
+        queued.submit()
         while True:
             ahead = loop.look_ahead(queued)
             step = loop.settle(queued, cancelled)
             if step.finish is None:
                 queued = ahead or loop.next_pass()
+                queued.submit()
             yield step
             if step.finish is not None:
                 return
@@ -103,34 +138,41 @@ class _Loop:
         self._max_tokens = min(limits.max_tokens, room)
         self._full: FinishReason = "length" if limits.max_tokens <= room else "context"
         self._anchor = anchor
+        self._queues_deeply = not on_cpu()
         self._free_s = time.perf_counter()
         self.emitted = 0
 
     def first_pass(self) -> _Pass:
         """One row, as in plain decoding, so that the first token is the same in every mode."""
-        return self._queue_pass(_tokens([self._anchor]), None, 0)
+        return self._build_pass(_tokens([self._anchor]), None, 0)
 
-    def look_ahead(self, queued: _Pass) -> _Pass | None:
-        """Queue the pass after `queued` unseen, where that gives exactly one token and is not the last."""
+    def look_ahead(self, submitted: _Pass) -> _Pass | None:
+        """Build the pass after `submitted` unseen, where that one gives exactly one token and is not the last."""
         if self._width > 1 or self.emitted + 1 >= self._max_tokens:
             return None
-        return self._queue_pass(queued.choices, None, 1)
+        ahead = self._build_pass(submitted.choices, None, 1)
+        if self._queues_deeply:
+            ahead.submit()
+        return ahead
 
     def next_pass(self) -> _Pass:
-        """Queue the next draft, and right behind it the pass that verifies it."""
+        """Submit the next draft, and build the pass that verifies it."""
         proposals = None
         rows = min(self._width, self._max_tokens - self.emitted) - 1
         if rows > 0:
             self._source.start(self._anchor, rows)
             proposals = self._source.collect()
         anchor = _tokens([self._anchor])
-        return self._queue_pass(mx.concatenate([anchor, proposals.tokens]) if proposals else anchor, proposals, 0)
+        built = self._build_pass(mx.concatenate([anchor, proposals.tokens]) if proposals else anchor, proposals, 0)
+        if proposals is not None and not self._queues_deeply:
+            proposals.wait()  # submitting the pass would block past the draft's end: its time could not be told
+        return built
 
     def settle(self, queued: _Pass, cancelled: Callable[[], bool]) -> DecodeStep:
         """Wait for a pass, commit what was accepted, and say how the step went."""
-        proposals, choices, draft_busy, target_busy, host_ms = _wait(queued, self._free_s)
-        self._free_s = target_busy[1]
-        tokens, accepted = _accept(proposals, choices, self._limits.eos_ids)
+        outcome = queued.wait(self._free_s)
+        self._free_s = outcome.target_busy[1]
+        tokens, accepted = _accept(outcome.proposals, outcome.choices, self._limits.eos_ids)
         began_s = time.perf_counter()
         self._session.commit([self._anchor, *tokens[:-1]], queued.taps)
         rollback_ms = (time.perf_counter() - began_s) * 1e3
@@ -139,24 +181,22 @@ class _Loop:
         self.emitted += len(tokens)
         return DecodeStep(
             tokens=tuple(tokens),
-            proposals=tuple(proposals),
+            proposals=tuple(outcome.proposals),
             accepted=accepted,
-            mode=self._source.mode if proposals else "plain",
-            draft_busy=draft_busy,
-            target_busy=target_busy,
+            mode=self._source.mode if outcome.proposals else "plain",
+            draft_busy=outcome.draft_busy,
+            target_busy=outcome.target_busy,
             rollback_ms=rollback_ms,
-            host_ms=host_ms,
+            host_ms=outcome.host_ms,
             context_used=self._session.length,
             finish=self._finish(cancelled),
         )
 
-    def _queue_pass(self, inputs: mx.array, proposals: Proposals | None, uncommitted: int) -> _Pass:
-        """Queue a pass over `inputs`, which stand `uncommitted` positions behind the committed ones."""
+    def _build_pass(self, inputs: mx.array, proposals: Proposals | None, uncommitted: int) -> _Pass:
+        """A pass over `inputs`, which stand `uncommitted` positions behind the committed ones."""
         position = self._session.length + uncommitted + 1
         forward = self._session.forward(inputs)
-        choices = self._sampler.choose(forward.logits, position)
-        mx.async_eval(choices, *forward.taps)
-        return _Pass(proposals, choices, forward.taps, time.perf_counter())
+        return _Pass(proposals, self._sampler.choose(forward.logits, position), forward.taps)
 
     def _finish(self, cancelled: Callable[[], bool]) -> FinishReason | None:
         if self._anchor in self._limits.eos_ids:
@@ -164,27 +204,6 @@ class _Loop:
         if self.emitted >= self._max_tokens:
             return self._full
         return "cancelled" if cancelled() else None
-
-
-def _wait(
-    queued: _Pass, free_s: float
-) -> tuple[list[int], list[int], tuple[float, float] | None, tuple[float, float], float]:
-    """Wait for a pass: its proposals, the target's choices, both busy spans, and the milliseconds without work.
-
-    The device was free from `free_s` on. Work that was queued earlier began then.
-    """
-    proposals: list[int] = []
-    draft_busy = None
-    idle_s = 0.0
-    if queued.proposals is not None:
-        proposals = _token_list(queued.proposals.tokens)
-        draft_busy = (max(queued.proposals.queued_s, free_s), time.perf_counter())
-        idle_s += draft_busy[0] - free_s
-        free_s = draft_busy[1]
-    choices = _token_list(queued.choices)
-    target_busy = (max(queued.queued_s, free_s), time.perf_counter())
-    idle_s += target_busy[0] - free_s
-    return proposals, choices, draft_busy, target_busy, idle_s * 1e3
 
 
 def _accept(proposals: list[int], choices: list[int], eos_ids: frozenset[int]) -> tuple[list[int], int]:
@@ -201,8 +220,3 @@ def _accept(proposals: list[int], choices: list[int], eos_ids: frozenset[int]) -
 
 def _tokens(ids: list[int]) -> mx.array:
     return mx.array(ids, dtype=mx.uint32)
-
-
-def _token_list(tokens: mx.array) -> list[int]:
-    """[n] tokens on the host; waits for them."""
-    return cast(list[int], tokens.tolist())

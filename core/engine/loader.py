@@ -11,6 +11,7 @@ import mlx.core as mx
 from mlx_lm.utils import load_model
 
 from core.engine.decode import Limits, decode
+from core.engine.device import on_cpu
 from core.engine.drafter_mlx import MlxDrafter, load_drafter
 from core.engine.gguf import load_gguf
 from core.engine.sampling import GreedySampler
@@ -60,7 +61,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
     target, tokenizer = yield from _stage(0, cancelled, lambda: load_target(Path(pair.target)))
     drafter = None
     if pair.draft is not None:
-        folder, dtype = Path(pair.draft), mx.float32 if _on_cpu() else None
+        folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
         drafter = yield from _stage(1, cancelled, lambda: load_drafter(folder, target, dtype))
     loaded = LoadedPair(pair, target, tokenizer, drafter, Session(target, drafter), PlainCost())
     yield from _stage(2, cancelled, lambda: _warm_up(loaded))
@@ -84,7 +85,7 @@ def load_target(path: Path) -> tuple[Target, Tokenizer]:
     if not path.exists():
         raise MissingFile(f"The model {path} does not exist.", "Check the path, or choose another model.")
     # 4-bit kernels on a CPU are slower than float32 products; on a GPU memory traffic decides.
-    model, info = load_gguf(path, dequantize=_on_cpu())
+    model, info = load_gguf(path, dequantize=on_cpu())
     return Target(model, info.context_length), Tokenizer.from_gguf(info)
 
 
@@ -104,15 +105,11 @@ def _load_folder(folder: Path) -> tuple[Target, Tokenizer]:
         raise UnreadableModel(
             f"The model {folder.name} is damaged.", "Download the model again.", f"{type(error).__name__}: {error}"
         ) from error
-    if _on_cpu():
+    if on_cpu():
         model.set_dtype(mx.float32)
         mx.eval(model.parameters())
     text_config = config.get("text_config") or config
     return Target(model, int(text_config.get("max_position_embeddings") or _DEFAULT_CONTEXT)), tokenizer
-
-
-def _on_cpu() -> bool:
-    return mx.default_device() == mx.Device(mx.cpu)
 
 
 def _warm_up(loaded: LoadedPair) -> None:

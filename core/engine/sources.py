@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import mlx.core as mx
 
@@ -14,14 +13,25 @@ from core.engine.session import Session
 from core.protocol import Mode
 
 
-@dataclass(frozen=True)
 class Proposals:
     """A draft's tokens for the positions after the anchor, perhaps still being computed."""
 
-    tokens: mx.array
-    """[n] tokens, n >= 1."""
-    queued_s: float
-    """`time.perf_counter()` when the draft's work was queued."""
+    def __init__(self, tokens: mx.array, began_s: float) -> None:
+        """`tokens` [n], n >= 1; `began_s` is `time.perf_counter()` when the draft's work was handed to the device."""
+        self.tokens = tokens
+        self.began_s = began_s
+        self._result: tuple[list[int], float] | None = None
+
+    def wait(self) -> tuple[list[int], float]:
+        """The tokens, and when they were first known to the host."""
+        if self._result is None:
+            self._result = token_list(self.tokens), time.perf_counter()
+        return self._result
+
+
+def token_list(tokens: mx.array) -> list[int]:
+    """[n] tokens on the host; waits for them."""
+    return cast(list[int], tokens.tolist())
 
 
 class Source(Protocol):
@@ -74,8 +84,8 @@ class SerialSource:
         logits = self._drafter.propose(mx.array([anchor], dtype=mx.uint32), context, rows)
         # The draft draws with the noise of the positions it proposes for: the noise the target will use there.
         tokens = self._sampler.choose(logits, context.length + 1)
-        mx.async_eval(tokens)
         self._proposals = Proposals(tokens, time.perf_counter())
+        mx.async_eval(tokens)
 
     def collect(self) -> Proposals | None:
         """See `Source`."""
