@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("app", "core", "ane", "assets")
 QT = {"PySide6", "shiboken6", "qasync", "PyQt5", "PyQt6"}
 MLX = {"mlx", "mlx_lm"}
-OUTSIDE = {"tests", "scripts", "pytest"}
+OUTSIDE = {"tests", "helpers", "scripts", "pytest"}
 
 
 def imports(source: str, module: str, *, is_package: bool = False) -> set[str]:
