@@ -1,0 +1,1 @@
+"""The conversation on screen: transcript, message blocks, composer."""

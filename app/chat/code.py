@@ -1,0 +1,136 @@
+"""A code block: language, copy button, and the code in a view that only ever grows."""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QFontMetrics, QGuiApplication, QResizeEvent, QTextCursor, QWheelEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.highlight import CodeHighlighter, lexer_for
+from app.theme import code_font, colors
+from app.widgets import set_kind
+
+_HEADER_HEIGHT = 34
+_SIDE = 14
+_COPIED_MS = 1500
+
+
+class CodeView(QFrame):
+    """A fenced code block. Its header stays in sight while any of the code is (`stick`)."""
+
+    def __init__(self, language: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_kind(self, "code")
+        self._colors = colors()
+        self._text = _CodeText(self)
+        self._text.setAccessibleName(f"Code, {language or 'no language named'}")
+        lexer = lexer_for(language)
+        self._highlighter = CodeHighlighter(self._text.document(), lexer, self._colors) if lexer else None
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(_SIDE, _HEADER_HEIGHT, 4, 6)
+        layout.addWidget(self._text)
+        self._header = self._make_header(language)
+
+    @property
+    def text(self) -> str:
+        """The code."""
+        return self._text.toPlainText()
+
+    def append(self, text: str) -> None:
+        """Add text at the end."""
+        cursor = QTextCursor(self._text.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.insertText(text)
+        self._text.fit()
+
+    def stick(self, top: int) -> None:
+        """Keep the header at `top` (in this widget's coordinates) as far as the block reaches."""
+        self._header.move(0, max(0, min(top, self.height() - self._header.height())))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The header is as wide as the block."""
+        super().resizeEvent(event)
+        self._header.resize(self.width(), _HEADER_HEIGHT)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """New colours."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange and self._colors is not colors():
+            self._colors = colors()
+            if self._highlighter:
+                self._highlighter.set_colors(self._colors)
+
+    def _make_header(self, language: str) -> QWidget:
+        header = QFrame(self)
+        set_kind(header, "code-header")
+        label = QLabel(language or "code")
+        set_kind(label, "muted")
+        self._copy = QPushButton("Copy")
+        set_kind(self._copy, "quiet")
+        self._copy.setAccessibleName(f"Copy this {language} code".replace("  ", " "))
+        self._copy.clicked.connect(self._copy_text)
+        self._copied = QTimer(self)
+        self._copied.setSingleShot(True)
+        self._copied.setInterval(_COPIED_MS)
+        self._copied.timeout.connect(lambda: self._copy.setText("Copy"))
+        layout = QHBoxLayout(header)
+        layout.setContentsMargins(_SIDE, 0, 6, 0)
+        layout.addWidget(label)
+        layout.addStretch()
+        layout.addWidget(self._copy)
+        return header
+
+    def _copy_text(self) -> None:
+        QGuiApplication.clipboard().setText(self.text)
+        self._copy.setText("Copied")
+        self._copied.start()
+
+
+class _CodeText(QPlainTextEdit):
+    """Read-only code, as tall as its lines; long lines scroll sideways."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setReadOnly(True)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setTabChangesFocus(True)
+        self.setUndoRedoEnabled(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().setDocumentMargin(0)
+        self.setFont(code_font())
+        self.setTabStopDistance(4 * QFontMetrics(code_font()).horizontalAdvance(" "))
+        self.horizontalScrollBar().rangeChanged.connect(lambda _low, _high: self.fit())
+        self.fit()
+
+    def fit(self) -> None:
+        """Take the height of the lines, and of the sideways bar where there is one."""
+        bar = self.horizontalScrollBar()
+        bar_height = bar.sizeHint().height() if bar.maximum() > 0 else 0
+        # By geometry, not by counting: a line with letters of another font may be taller.
+        last = self.blockBoundingGeometry(self.document().lastBlock())
+        height = math.ceil(last.bottom()) + 4 + bar_height
+        if height != self.height():
+            self.setFixedHeight(height)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        """Sideways wheels scroll the code, the others the transcript."""
+        if abs(event.angleDelta().x()) > abs(event.angleDelta().y()):
+            super().wheelEvent(event)
+        else:
+            event.ignore()

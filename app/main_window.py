@@ -1,0 +1,288 @@
+"""The window: puts the rooms together and connects them to the chat and the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from PySide6.QtCore import QSettings, QSize, Signal
+from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QPushButton, QVBoxLayout, QWidget
+
+from app.chat.composer import Composer
+from app.chat.transcript import Transcript
+from app.engine import Engine, PairState, PairStatus
+from app.generation import Answer, Generation, State
+from app.notice import ProblemNotice
+from app.pairs.mode_selector import ModeSelector
+from app.pairs.pair_button import PairButton
+from app.stats import words
+from app.stats.figures import FiguresModel, verdict
+from app.stats.panel import StatsPanel
+from app.theme import COLUMN_WIDTH, GAP
+from app.widgets import ElidedLabel, set_kind, set_style_property
+from core.errors import Problem
+from core.pairs import Pair
+from core.paths import state_dir
+from core.protocol import ChatMessage, Hello, Prefill, Step
+
+_SMALLEST = QSize(900, 600)
+_FIRST_SIZE = QSize(1280, 800)
+_GEOMETRY, _PANEL_SHOWN = "geometry", "statistics"
+
+
+class MainWindow(QMainWindow):
+    """The window of one chat. Closing it only asks; its owner ends the engine and then calls `close_now`."""
+
+    close_requested = Signal()
+
+    def __init__(self, engine: Engine, choose_pair: Callable[[], Pair]) -> None:
+        super().__init__()
+        self.setWindowTitle("Mirror SD")
+        self.setMinimumSize(_SMALLEST)
+        self._engine = engine
+        self._model = FiguresModel()
+        self._may_close = False
+        self.generation = Generation(engine, choose_pair, self)
+        self.pair_button = PairButton()
+        self.mode_selector = ModeSelector()
+        self.verdict = ElidedLabel("chip")
+        self.new_chat = _button("New chat", "Ctrl+N", "Begin a new conversation")
+        self.panel_toggle = _button("Statistics", "Ctrl+Shift+S", "Show or hide the statistics")
+        self.panel_toggle.setCheckable(True)
+        self.transcript = Transcript()
+        self.notice = ProblemNotice()
+        self.composer = Composer()
+        self.panel = StatsPanel()
+        self._lay_out()
+        self._connect_controls()
+        self._connect_engine()
+        self._add_shortcuts()
+        self._restore_geometry()
+        self._show_figures()
+        self.composer.setFocus()
+
+    # ------------------------------------------------------------------- layout
+
+    def _lay_out(self) -> None:
+        bar = QFrame()
+        set_kind(bar, "bar")
+        in_bar = QHBoxLayout(bar)
+        in_bar.setContentsMargins(16, 10, 16, 10)
+        in_bar.setSpacing(GAP)
+        for widget in (self.pair_button, self.mode_selector, self.verdict):
+            in_bar.addWidget(widget)
+        in_bar.addStretch(1)
+        in_bar.addWidget(self.new_chat)
+        in_bar.addWidget(self.panel_toggle)
+
+        lower = QWidget()
+        in_lower = QVBoxLayout(lower)
+        in_lower.setContentsMargins(0, 0, 0, 0)
+        in_lower.setSpacing(GAP)
+        in_lower.addWidget(self.notice)
+        in_lower.addWidget(self.composer)
+        lower.setMaximumWidth(COLUMN_WIDTH + 40)
+        centred = QHBoxLayout()
+        centred.setContentsMargins(16, 0, 16, 16)
+        centred.addStretch(1)
+        centred.addWidget(lower, 1000)
+        centred.addStretch(1)
+
+        chat = QVBoxLayout()
+        chat.setSpacing(GAP)
+        chat.addWidget(self.transcript, 1)
+        chat.addLayout(centred)
+        below = QHBoxLayout()
+        below.setSpacing(0)
+        below.addLayout(chat, 1)
+        below.addWidget(self.panel)
+        central = QWidget()
+        everything = QVBoxLayout(central)
+        everything.setContentsMargins(0, 0, 0, 0)
+        everything.setSpacing(0)
+        everything.addWidget(bar)
+        everything.addLayout(below, 1)
+        self.setCentralWidget(central)
+        order = (self.composer.field, self.composer.button, self.pair_button, self.mode_selector, self.new_chat)
+        for before, after in zip(order, (*order[1:], self.panel_toggle), strict=True):
+            self.setTabOrder(before, after)
+
+    def _connect_controls(self) -> None:
+        chat = self.generation
+        self.pair_button.load_requested.connect(chat.load)
+        self.pair_button.stop_requested.connect(chat.stop)
+        self.pair_button.unload_requested.connect(chat.unload)
+        self.mode_selector.mode_chosen.connect(chat.set_mode)
+        self.new_chat.clicked.connect(chat.clear)
+        self.panel_toggle.toggled.connect(self.panel.setVisible)
+        self.composer.submitted.connect(chat.send)
+        self.composer.stop_requested.connect(chat.stop)
+        self.transcript.suggestion_chosen.connect(chat.send)
+        self.notice.retry_requested.connect(chat.retry)
+
+    def _connect_engine(self) -> None:
+        chat = self.generation
+        chat.state_changed.connect(self._on_state)
+        chat.message_added.connect(self._on_message)
+        chat.answer_started.connect(self._on_answer_started)
+        chat.prefilled.connect(self._on_prefill)
+        chat.stepped.connect(self._on_step)
+        chat.text_added.connect(self._on_text)
+        chat.answer_ended.connect(self._on_answer_ended)
+        chat.failed.connect(self.show_problem)
+        chat.cleared.connect(self._on_cleared)
+        self._engine.status_changed.connect(self._on_pair_status)
+        self._engine.hello_received.connect(self._on_hello)
+        self._engine.memory_changed.connect(self._on_memory)
+
+    def _add_shortcuts(self) -> None:
+        for key, action in (
+            ("Esc", self.generation.stop),
+            ("Ctrl+L", self.composer.setFocus),
+            ("Ctrl+J", self.transcript.scroll_to_end),
+            ("Ctrl+Shift+P", self.pair_button.click),
+            ("Ctrl+Shift+M", self.mode_selector.showPopup),
+            ("Ctrl+Shift+C", self._copy_answer),
+        ):
+            QShortcut(QKeySequence(key), self).activated.connect(action)
+
+    # --------------------------------------------------------------- the answer
+
+    def show_problem(self, problem: Problem) -> None:
+        """Tell of a problem without stopping anything."""
+        self.notice.show_problem(problem, can_retry=self.generation.state is State.FAILED)
+
+    def _on_state(self, state: State) -> None:
+        self.composer.set_state(state, self.generation.accepts_message)
+        if state is not State.FAILED and self.generation.busy:
+            self.notice.hide()
+        self._show_waiting()
+
+    def _show_waiting(self, progress: str = "") -> None:
+        answer = self.transcript.answer
+        if answer is None:
+            return
+        status = self._engine.status
+        if self.generation.state is State.LOADING:
+            percent = "" if status.percent is None else f" {status.percent} %"
+            answer.set_status(f"Loading the pair: {status.stage}{percent}")
+        elif self.generation.state is State.PREFILL:
+            answer.set_status(f"Reading the prompt{progress}")
+        elif self.generation.state is State.STOPPING:
+            answer.set_status("Stopping")
+
+    def _on_message(self, message: ChatMessage) -> None:
+        self.transcript.add_user_message(message.content)
+
+    def _on_answer_started(self) -> None:
+        self.transcript.begin_answer()
+        self._model.begin(time.monotonic())
+        self.composer.set_state(self.generation.state, self.generation.accepts_message)
+        self._show_waiting()
+        self._show_figures()
+
+    def _on_prefill(self, prefill: Prefill) -> None:
+        self._show_waiting(f" {round(100 * prefill.done / prefill.total)} %" if prefill.total else "")
+
+    def _on_step(self, step: Step) -> None:
+        self._model.step(step, time.monotonic())
+        self._show_figures()
+
+    def _on_text(self, text: str) -> None:
+        if self.transcript.answer is not None:
+            self.transcript.answer.append(text)
+
+    def _on_answer_ended(self, answer: Answer) -> None:
+        figures, problem = "", ""
+        if answer.done is not None:
+            self._model.done(answer.done)
+            figures = words.answer_line(answer.done)
+        elif answer.problem is not None:
+            problem = f"Interrupted: {answer.problem.sentence}"
+        else:
+            figures = "Stopped before the answer was complete."
+        if self.transcript.answer is not None:
+            self.transcript.answer.finish(figures, problem)
+        self._show_figures()
+
+    def _on_cleared(self) -> None:
+        self.transcript.clear()
+        self.notice.hide()
+        self._model.reset()
+        self._show_figures()
+        self.composer.setFocus()
+
+    def _copy_answer(self) -> None:
+        if self.transcript.answer is not None:
+            self.transcript.answer.copy_markdown()
+
+    # --------------------------------------------------------------- the engine
+
+    def _on_pair_status(self, status: PairStatus) -> None:
+        self.pair_button.show_status(status)
+        if status.loaded is not None:
+            self.mode_selector.set_modes(status.loaded.modes)
+        if status.state is not PairState.LOADING:
+            self._model.loaded(status.loaded, time.monotonic())
+            self._show_figures()
+        self._show_waiting()
+
+    def _on_hello(self, hello: Hello) -> None:
+        self.mode_selector.set_on_gpu("gpu" in hello.device.lower() or "metal" in hello.blas.name.lower())
+        self.panel.show_device(hello.device, hello.blas.name)
+
+    def _on_memory(self, rss_bytes: int | None) -> None:
+        self._model.memory(rss_bytes)
+        self._show_figures()
+
+    def _show_figures(self) -> None:
+        figures = self._model.figures()
+        self.panel.show_figures(figures)
+        self.verdict.setVisible(figures.speed_up is not None)
+        if figures.speed_up is not None:
+            self.verdict.set_full_text(words.verdict_text(figures.speed_up))
+            self.verdict.setToolTip(words.verdict_sentence(figures.speed_up))
+            set_style_property(self.verdict, "verdict", verdict(figures.speed_up))
+
+    # ------------------------------------------------------------- open and close
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        """Hide at once; the engine may need a moment to end."""
+        if self._may_close:
+            event.accept()
+            return
+        event.ignore()
+        self._save_geometry()
+        self.hide()
+        self.close_requested.emit()
+
+    def close_now(self) -> None:
+        """Close for good."""
+        self._may_close = True
+        self.close()
+
+    def _settings(self) -> QSettings:
+        return QSettings(str(state_dir() / "window.ini"), QSettings.Format.IniFormat)
+
+    def _save_geometry(self) -> None:
+        settings = self._settings()
+        settings.setValue(_GEOMETRY, self.saveGeometry())
+        settings.setValue(_PANEL_SHOWN, self.panel_toggle.isChecked())
+
+    def _restore_geometry(self) -> None:
+        settings = self._settings()
+        shown = str(settings.value(_PANEL_SHOWN, "true")).lower() == "true"
+        self.panel_toggle.setChecked(shown)
+        self.panel.setVisible(shown)
+        geometry = settings.value(_GEOMETRY)
+        if geometry is None or not self.restoreGeometry(geometry):
+            available = self.screen().availableGeometry().size()
+            self.resize(_FIRST_SIZE.boundedTo(available).expandedTo(_SMALLEST))
+
+
+def _button(text: str, key: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setShortcut(key)
+    button.setToolTip(f"{tip} ({key})")
+    return button

@@ -1,0 +1,1 @@
+"""The pair on screen: its button and the choice of mode."""

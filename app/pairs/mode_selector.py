@@ -1,0 +1,71 @@
+"""The choice of decoding mode, among those that the loaded pair has."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QComboBox, QWidget
+
+from app.theme import colors
+from core.protocol import MODES, Mode
+
+_ARROW_RIGHT_PX = 16
+
+
+def mode_label(mode: Mode, on_gpu: bool) -> str:
+    """A mode in words. The draft runs where MLX runs, which is not always a GPU."""
+    return {"plain": "Plain decoding", "gpu": "GPU draft" if on_gpu else "CPU draft"}[mode]
+
+
+class ModeSelector(QComboBox):
+    """Offers modes; remembers what the user chose while a pair without that mode is loaded."""
+
+    mode_chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Decoding mode")
+        self.setToolTip("How the next answer is decoded (Ctrl+Shift+M)")
+        self._modes: tuple[Mode, ...] = MODES
+        self._chosen: Mode = "gpu"
+        self._on_gpu = True
+        self._fill()
+        self.activated.connect(self._on_activated)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of the next answer."""
+        return self._modes[self.currentIndex()]
+
+    def set_modes(self, modes: tuple[Mode, ...]) -> None:
+        """Offer the modes of a loaded pair."""
+        self._modes = modes
+        self._fill()
+
+    def set_on_gpu(self, on_gpu: bool) -> None:
+        """Say whether the engine runs on a GPU."""
+        self._on_gpu = on_gpu
+        self._fill()
+
+    def choose(self, mode: Mode) -> None:
+        """Choose as if the user had."""
+        self.setCurrentIndex(self._modes.index(mode))
+        self._on_activated(self.currentIndex())
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """The style sheet takes the arrow away, so draw one."""
+        super().paintEvent(event)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(colors().muted), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+        x, y = self.width() - _ARROW_RIGHT_PX, self.height() / 2 + 2
+        painter.drawPolyline([QPointF(x - 4, y - 4), QPointF(x, y), QPointF(x + 4, y - 4)])
+
+    def _fill(self) -> None:
+        self.clear()
+        self.addItems([mode_label(mode, self._on_gpu) for mode in self._modes])
+        self.setCurrentIndex(self._modes.index(self._chosen) if self._chosen in self._modes else 0)
+
+    def _on_activated(self, index: int) -> None:
+        self._chosen = self._modes[index]
+        self.mode_chosen.emit(self._chosen)

@@ -1,0 +1,123 @@
+"""The button that names the pair, tells its state, and loads or frees it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QWidget
+
+from app.engine import PairState, PairStatus
+from app.theme import colors
+from app.widgets import ElidedLabel, set_kind
+
+_LEAST_WIDTH, _MOST_WIDTH = 180, 420
+_DOT_COLORS = {
+    PairState.NOT_READY: "muted",
+    PairState.LOADING: "warn",
+    PairState.READY: "good",
+    PairState.FAILED: "bad",
+}
+
+
+def state_text(status: PairStatus) -> str:
+    """The state in words: `loading 40 %`, `failed: The draft is damaged.`"""
+    if status.state is PairState.LOADING:
+        return "loading" if status.percent is None else f"loading {status.percent} %"
+    if status.state is PairState.FAILED and status.problem:
+        return f"failed: {status.problem.sentence}"
+    return status.state.value
+
+
+class PairButton(QPushButton):
+    """Shows a dot, the pair's name and its state; a click opens what can be done."""
+
+    load_requested = Signal()
+    stop_requested = Signal()
+    unload_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_kind(self, "pair")
+        self._name = ElidedLabel("strong")
+        self._state = ElidedLabel("muted")
+        self._dot = _Dot()
+        layout = self._row = QHBoxLayout(self)
+        layout.setContentsMargins(12, 0, 12, 0)
+        layout.setSpacing(8)
+        for widget in (self._dot, self._name, self._state):
+            widget.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+            layout.addWidget(widget)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.clicked.connect(self._open_menu)
+        self._menu: QMenu | None = None
+        self.show_status(PairStatus())
+
+    @property
+    def state_text(self) -> str:
+        """The state as a whole, whatever of it shows."""
+        return self._state.full_text()
+
+    def show_status(self, status: PairStatus) -> None:
+        """Show the pair's state."""
+        self._status = status
+        self._name.set_full_text(status.name or "No pair")
+        self._dot.set_color(_DOT_COLORS[status.state])
+        text = state_text(status)
+        self._state.set_full_text(text)
+        self.setAccessibleName(f"Pair {self._name.full_text()}, {text}")
+        self.setToolTip("\n".join(part for part in self._details() if part))
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Room for name and state, within reason."""
+        return QSize(min(self._row.sizeHint().width(), _MOST_WIDTH), super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Name and state give way."""
+        return QSize(_LEAST_WIDTH, super().sizeHint().height())
+
+    def _details(self) -> list[str]:
+        status = self._status
+        lines = [self._name.full_text(), status.stage]
+        if status.problem:
+            lines += [status.problem.sentence, status.problem.hint]
+        if status.loaded:
+            draft = f"block of {status.loaded.block_size}" if status.loaded.block_size else "no draft"
+            lines.append(f"{draft}, context of {status.loaded.context_length:,} tokens")
+            lines.append(f"loaded in {status.loaded.load_s:.1f} s")
+        return lines
+
+    def _open_menu(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for text in self._details():
+            if text:
+                menu.addAction(text).setEnabled(False)
+        menu.addSeparator()
+        if self._status.state is PairState.READY:
+            menu.addAction("Free its memory", self.unload_requested.emit)
+        elif self._status.state is PairState.LOADING:
+            menu.addAction("Stop loading", self.stop_requested.emit)
+        else:
+            menu.addAction("Load", self.load_requested.emit)
+        menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+
+
+class _Dot(QWidget):
+    """A dot in a colour of the theme."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._color = "muted"
+        self.setFixedSize(10, 10)
+
+    def set_color(self, name: str) -> None:
+        self._color = name
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(getattr(colors(), self._color)))
+        painter.drawEllipse(self.rect().adjusted(1, 1, -1, -1))

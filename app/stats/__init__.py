@@ -1,0 +1,1 @@
+"""The live figures and the widgets that draw them."""

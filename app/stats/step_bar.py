@@ -1,0 +1,52 @@
+"""Tokens per step as cells: one for each row that a verification pass could give."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.theme import colors
+
+_HEIGHT = 14
+_GAP = 3
+_EMPTY_CELLS = 16
+
+
+class StepBar(QWidget):
+    """`count` cells, the first `filled` of them coloured, the last one in part."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._filled = 0.0
+        self._count = _EMPTY_CELLS
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Tokens per step")
+
+    def show_value(self, filled: float | None, count: int | None) -> None:
+        """Show `filled` of `count` (None: an empty bar)."""
+        shown = (filled or 0.0, count or _EMPTY_CELLS)
+        if shown != (self._filled, self._count):
+            self._filled, self._count = shown
+            self.setAccessibleDescription(f"{self._filled:.1f} of {self._count}")
+            self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """One row of cells."""
+        return QSize(160, _HEIGHT)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        """Draw the cells; the first one is what plain decoding gives."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        width = (self.width() - _GAP * (self._count - 1)) / self._count
+        for index in range(self._count):
+            cell = QRectF(index * (width + _GAP), 0, width, _HEIGHT)
+            painter.setBrush(QColor(colors().track))
+            painter.drawRoundedRect(cell, 3, 3)
+            part = min(max(self._filled - index, 0.0), 1.0)
+            if part > 0:
+                cell.setWidth(width * part)
+                painter.setBrush(QColor(colors().accent if index == 0 else colors().good))
+                painter.drawRoundedRect(cell, 3, 3)

@@ -1,0 +1,75 @@
+"""Figures in words and units, for labels and screen readers."""
+
+from __future__ import annotations
+
+from app.stats.figures import compare_with_plain, verdict
+from core.protocol import Done
+
+MISSING = "—"
+_SEPARATOR = "  ·  "
+
+
+def verdict_text(speed_up: float) -> str:
+    """The verdict on speculation in a few words that cannot flatter."""
+    return {
+        "faster": f"{speed_up:.1f}x plain speed",
+        "equal": "as fast as plain",
+        "slower": f"slower: {speed_up:.2f}x plain speed",
+    }[verdict(speed_up)]
+
+
+def verdict_sentence(speed_up: float) -> str:
+    """The verdict as a sentence."""
+    return {
+        "faster": f"This answer came {speed_up:.2f} times as fast as plain decoding would have given it.",
+        "equal": "This answer came about as fast as plain decoding would have given it.",
+        "slower": f"Speculation loses on this text: {speed_up:.2f} times the speed of plain decoding.",
+    }[verdict(speed_up)]
+
+
+def answer_line(done: Done) -> str:
+    """The figures under an answer; the comparison with plain decoding has a line of its own."""
+    parts = []
+    if done.tokens_per_second:
+        parts.append(f"{done.tokens_per_second:.1f} tok/s")
+    parts.append(f"{done.tokens} token{'' if done.tokens == 1 else 's'}")
+    parts.append(f"{seconds(done.time_to_first_token_s)} to first token")
+    if done.mode != "plain" and done.accepted_per_step:
+        parts.append(f"{done.accepted_per_step:.1f} tokens per step")
+    ending = {"cancelled": "stopped", "length": "cut at the token limit", "context": "the context is full"}
+    if done.finish_reason in ending:
+        parts.append(ending[done.finish_reason])
+    line = _SEPARATOR.join(parts)
+    compared = compare_with_plain(done)
+    if compared:
+        took = f"plain would take {seconds(compared.plain_s)}, took {seconds(compared.took_s)}"
+        line += f"\n{compared.speed_up:.2f}x plain speed{_SEPARATOR}{took}"
+    return line
+
+
+def seconds(value: float | None) -> str:
+    """A duration: `0.21 s`, `12.4 s`."""
+    if value is None:
+        return MISSING
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+
+
+def milliseconds(value: float | None) -> str:
+    """A short duration: `0.4 ms`, `57 ms`."""
+    if value is None:
+        return MISSING
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+def memory(value: int | None) -> str:
+    """Bytes as MB or GB (powers of ten)."""
+    if value is None:
+        return MISSING
+    return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
+
+
+def count_of(used: int | None, length: int | None) -> str:
+    """`1,204 of 8,192`."""
+    if length is None:
+        return MISSING
+    return f"{used or 0:,} of {length:,}"

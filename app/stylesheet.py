@@ -1,0 +1,101 @@
+"""The application's style sheet, filled with a set of colours."""
+
+from __future__ import annotations
+
+from string import Template
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.theme import Colors
+
+# Widgets are addressed by the `kind` property (see `set_kind`) or by object name.
+_TEMPLATE = Template("""
+QToolTip { background: $card; color: $text; border: 1px solid $border; padding: 6px; }
+
+QWidget[kind="bar"] { background: $window; border-bottom: 1px solid $border; }
+QWidget[kind="panel"] { background: $panel; border-left: 1px solid $border; }
+QWidget[kind="panel-body"] { background: $panel; }
+QWidget[kind="line"] { background: $border; }
+QWidget[kind="bubble"] { background: $card; border: 1px solid $border; border-radius: 14px; }
+QWidget[kind="code"] { background: $code; border: 1px solid $border; border-radius: 10px; }
+QWidget[kind="code-header"] {
+    background: $code; border: 1px solid $border; border-bottom-color: $code;
+    border-top-left-radius: 10px; border-top-right-radius: 10px;
+}
+QWidget[kind="notice"] { background: $card; border: 1px solid $bad; border-radius: 10px; }
+QWidget[kind="composer"] { background: $card; border: 1px solid $border; border-radius: 14px; }
+QWidget[kind="composer"][active="true"] { border: 1px solid $accent; }
+
+QLabel { background: transparent; }
+QLabel[kind="muted"] { color: $muted; font-size: 12px; }
+QLabel[kind="bad"] { color: $bad; font-size: 12px; }
+QLabel[kind="value"] { font-size: 13px; }
+QLabel[kind="strong"] { font-weight: 600; }
+QLabel[kind="title"] { font-size: 22px; font-weight: 600; }
+QLabel[kind="number"] { font-size: 26px; font-weight: 700; }
+QLabel[kind="figures"] { color: $muted; font-size: 12px; }
+QLabel[kind="chip"] { border: 1px solid $border; border-radius: 13px; padding: 4px 12px; font-size: 12px; }
+QLabel[kind="chip"][verdict="faster"] { color: $good; border-color: $good; }
+QLabel[kind="chip"][verdict="equal"] { color: $muted; }
+QLabel[kind="chip"][verdict="slower"] { color: $warn; border-color: $warn; }
+
+QPushButton {
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 14px; min-height: 18px;
+}
+QPushButton:hover { background: $hover; }
+QPushButton:checked { background: $hover; }
+QPushButton:focus { border: 1px solid $accent; }
+QPushButton:disabled { color: $muted; }
+QPushButton[kind="pair"] { padding: 6px 0px; text-align: left; }
+QPushButton[kind="primary"] { background: $accent_fill; color: $on_fill; border-color: $accent_fill; font-weight: 600; }
+QPushButton[kind="primary"]:hover { border-color: $text; }
+QPushButton[kind="primary"]:focus { border-color: $text; }
+QPushButton[kind="primary"]:disabled { background: $track; color: $muted; border-color: $track; }
+QPushButton[kind="stop"] { background: $bad_fill; color: $on_fill; border-color: $bad_fill; font-weight: 600; }
+QPushButton[kind="stop"]:hover { border-color: $text; }
+QPushButton[kind="stop"]:focus { border-color: $text; }
+QPushButton[kind="stop"]:disabled { background: $track; color: $muted; border-color: $track; }
+QPushButton[kind="quiet"] {
+    background: transparent; color: $muted; border: 1px solid transparent; padding: 2px 8px; font-size: 12px;
+    border-radius: 6px;
+}
+QPushButton[kind="quiet"]:hover { background: $hover; color: $text; }
+QPushButton[kind="quiet"]:focus { border-color: $accent; }
+QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
+QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
+
+QComboBox {
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 12px; min-height: 18px;
+}
+QComboBox:hover { background: $hover; }
+QComboBox:focus { border: 1px solid $accent; }
+QComboBox:disabled { color: $muted; }
+QComboBox::drop-down { border: none; width: 22px; }
+QComboBox QAbstractItemView { background: $card; color: $text; border: 1px solid $border; outline: none; }
+QMenu { background: $card; color: $text; border: 1px solid $border; padding: 6px; }
+QMenu::item { padding: 6px 14px; border-radius: 6px; }
+QMenu::item:selected { background: $hover; }
+QMenu::item:disabled { color: $muted; }
+QMenu::separator { height: 1px; background: $border; margin: 6px 4px; }
+
+QTextBrowser, QPlainTextEdit { background: transparent; border: none; color: $text; }
+QPlainTextEdit[kind="detail"] {
+    background: $code; border: 1px solid $border; border-radius: 6px; font-size: 12px; padding: 4px;
+}
+QScrollArea { background: transparent; border: none; }
+QWidget[kind="transcript"] { background: $window; }
+
+QScrollBar:vertical { background: transparent; width: 10px; margin: 2px; }
+QScrollBar:horizontal { background: transparent; height: 10px; margin: 2px; }
+QScrollBar::handle { background: $track; border-radius: 3px; }
+QScrollBar::handle:vertical { min-height: 32px; }
+QScrollBar::handle:horizontal { min-width: 32px; }
+QScrollBar::handle:hover { background: $muted; }
+QScrollBar::add-line, QScrollBar::sub-line { width: 0px; height: 0px; }
+QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+""")
+
+
+def stylesheet(colors: Colors) -> str:
+    """The style sheet in these colours."""
+    return _TEMPLATE.substitute({name: getattr(colors, name) for name in colors.__dataclass_fields__})

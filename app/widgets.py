@@ -1,0 +1,81 @@
+"""Small widgets and helpers that every room of the window uses."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
+
+
+def set_kind(widget: QWidget, kind: str) -> None:
+    """Say which rules of the style sheet are for this widget."""
+    widget.setProperty("kind", kind)
+
+
+def set_style_property(widget: QWidget, name: str, value: object) -> None:
+    """Set a property that the style sheet selects by, and dress the widget anew if it changed."""
+    if widget.property(name) != value:
+        widget.setProperty(name, value)
+        widget.style().unpolish(widget)
+        widget.style().polish(widget)
+        widget.update()
+
+
+def label(text: str, kind: str, wraps: bool = False) -> QLabel:
+    """A label of a kind the style sheet knows."""
+    result = QLabel(text)
+    result.setTextFormat(Qt.TextFormat.PlainText)
+    result.setWordWrap(wraps)
+    set_kind(result, kind)
+    return result
+
+
+def line() -> QFrame:
+    """A horizontal hairline."""
+    result = QFrame()
+    result.setFixedHeight(1)
+    set_kind(result, "line")
+    return result
+
+
+class ElidedLabel(QLabel):
+    """A one-line label that gives way: what does not fit ends in an ellipsis and shows as a tooltip."""
+
+    def __init__(self, kind: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        set_kind(self, kind)
+        self._full = ""
+
+    def set_full_text(self, text: str) -> None:
+        """The whole text."""
+        self._full = text
+        self.setAccessibleName(text)
+        self.updateGeometry()
+        self._elide()
+
+    def full_text(self) -> str:
+        """The whole text, whatever of it shows."""
+        return self._full
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Room for the whole text."""
+        hint = super().sizeHint()
+        shown = self.fontMetrics().horizontalAdvance(self.text())
+        return QSize(hint.width() - shown + self.fontMetrics().horizontalAdvance(self._full) + 1, hint.height())
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Room for a few letters."""
+        return QSize(min(48, self.sizeHint().width()), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Elide anew."""
+        super().resizeEvent(event)
+        self._elide()
+
+    def _elide(self) -> None:
+        room = self.contentsRect().width() - 2 * self.margin()
+        shown = self.fontMetrics().elidedText(self._full, Qt.TextElideMode.ElideRight, max(room, 0))
+        if shown != self.text():
+            self.setText(shown)
+        self.setToolTip(self._full if shown != self._full else "")

@@ -1,0 +1,122 @@
+"""Fixtures for tests of the window: an event loop, windows with a stand-in worker, and a look at what is left over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import psutil
+import pytest
+import qasync
+import shiboken6
+from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.engine import Engine
+from app.generation import Generation
+from app.main_window import MainWindow
+from app.theme import Theme
+from core.pairs import Pair
+
+STAND_IN = Path(__file__).with_name("standin_worker.py")
+PAIR = Pair("Test pair", "/nowhere/target.gguf", "/nowhere/draft")
+
+OpenWindow = Callable[..., MainWindow]
+MakeGeneration = Callable[..., Generation]
+
+
+def stand_in(*options: str) -> list[str]:
+    """The command that starts the stand-in worker."""
+    return [sys.executable, str(STAND_IN), *options]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test touches the user's files."""
+    monkeypatch.setenv("MIRROR_SD_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def _theme(qapp: QApplication) -> Theme:
+    qapp.setQuitOnLastWindowClosed(False)
+    return Theme(qapp, "dark")
+
+
+@pytest.fixture
+def theme(_theme: Theme) -> Iterator[Theme]:
+    """The application's theme, dark again after each test."""
+    yield _theme
+    _theme.set_scheme("dark")
+
+
+@pytest.fixture
+def loop(qapp: QApplication, _theme: Theme) -> Iterator[asyncio.AbstractEventLoop]:
+    """A running asyncio loop on Qt's: coroutines go on while the test waits through `qtbot`."""
+    loop = qasync.QEventLoop(qapp)
+    asyncio._set_running_loop(loop)  # its callbacks are Qt timers: they run wherever Qt's events do
+    yield loop
+    asyncio._set_running_loop(None)
+    loop.close()
+
+
+@pytest.fixture
+def make_generation(qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> Iterator[MakeGeneration]:
+    """Makes chats without a window; the arguments are the stand-in worker's."""
+    made: list[Generation] = []
+
+    def make(*options: str, choose_pair: Callable[[], Pair] = lambda: PAIR) -> Generation:
+        generation = Generation(Engine(stand_in(*options)), choose_pair)
+        made.append(generation)
+        return generation
+
+    yield make
+    for generation in made:
+        close(generation, qtbot, loop)
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> Iterator[OpenWindow]:
+    """Opens windows that load the test pair; the arguments are the stand-in worker's."""
+    opened: list[MainWindow] = []
+
+    def open_(
+        *options: str, command: list[str] | None = None, choose_pair: Callable[[], Pair] = lambda: PAIR
+    ) -> MainWindow:
+        window = MainWindow(Engine(command or stand_in(*options)), choose_pair)
+        opened.append(window)
+        window.show()
+        window.generation.load()
+        return window
+
+    yield open_
+    for window in opened:
+        close(window.generation, qtbot, loop)
+        window.close_now()
+        window.deleteLater()
+
+
+def close(generation: Generation, qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> None:
+    """End a chat and its worker."""
+    task = loop.create_task(generation.close())
+    qtbot.waitUntil(task.done, timeout=15_000)
+    task.result()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_over() -> Iterator[None]:
+    """A test that leaves a child process, a running QThread or an active QTimer behind fails."""
+    yield
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    gc.collect()
+    assert psutil.Process().children(recursive=True) == []
+    alive = [item for item in gc.get_objects() if isinstance(item, QThread | QTimer) and shiboken6.isValid(item)]
+    assert not [item for item in alive if isinstance(item, QThread) and item.isRunning()]
+    assert not [item for item in alive if isinstance(item, QTimer) and item.isActive()]

@@ -1,0 +1,299 @@
+"""A child process that speaks the engine's protocol with canned answers, for tests of the window.
+
+Started as `python standin_worker.py [options]`; it answers `Load`, `Unload`, `Generate`, `Cancel` and `Shutdown`
+the way core/protocol.py says, heeds a cancel in every phase, and can be told to misbehave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import random
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from core.errors import Problem
+from core.protocol import (
+    HEADER_BYTES,
+    BlasReport,
+    BusySpan,
+    Cancel,
+    Done,
+    Event,
+    EventFrame,
+    Failed,
+    FinishReason,
+    Generate,
+    Heartbeat,
+    Hello,
+    Load,
+    Loaded,
+    Mode,
+    Origin,
+    Prefill,
+    Progress,
+    RequestFrame,
+    Shutdown,
+    Step,
+    StepToken,
+    Unload,
+    Unloaded,
+    decode_request,
+    encode,
+    payload_length,
+)
+
+WIDTH = 16
+PLAIN_TOKENS_PER_SECOND = 20.0
+CONTEXT_LENGTH = 2048
+PROMPT_TOKENS = 40
+
+
+class Cancelled(Exception):
+    """The request under way was cancelled."""
+
+
+class StandInWorker:
+    def __init__(self, options: argparse.Namespace, out: BinaryIO) -> None:
+        self.options = options
+        self.out = out
+        self.write_lock = threading.Lock()
+        self.requests: queue.Queue[RequestFrame | None] = queue.Queue()
+        self.cancelled: set[int] = set()
+        self.cancel_came = threading.Condition()
+        self.current_id = 0
+        self.random = random.Random(1)
+        self.loaded = False
+
+    # ------------------------------------------------------------- in and out
+
+    def send(self, request_id: int, event: Event) -> None:
+        with self.write_lock:
+            self.out.write(encode(EventFrame(request_id, event)))
+            self.out.flush()
+
+    def read_requests(self) -> None:
+        stream = sys.stdin.buffer
+        while header := stream.read(HEADER_BYTES):
+            frame = decode_request(stream.read(payload_length(header)))
+            if isinstance(frame.body, Cancel):
+                if not self.options.deaf:
+                    self.cancel(frame.body.request_id)
+            elif isinstance(frame.body, Shutdown) and self.options.deaf:
+                continue
+            elif isinstance(frame.body, Shutdown):
+                self.requests.put(None)
+            else:
+                self.requests.put(frame)
+        os._exit(0)
+
+    def heartbeats(self) -> None:
+        while True:
+            self.send(0, Heartbeat(312_000_000))
+            time.sleep(1)
+
+    def wait(self, seconds: float) -> None:
+        """Work for a while, unless cancelled."""
+        with self.cancel_came:
+            if self.cancel_came.wait_for(lambda: self.current_id in self.cancelled, seconds):
+                raise Cancelled
+
+    def cancel(self, request_id: int) -> None:
+        with self.cancel_came:
+            self.cancelled.add(request_id)
+            self.cancel_came.notify_all()
+
+    # ----------------------------------------------------------------- serving
+
+    def serve(self) -> None:
+        if self.options.die_at_start:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(self.options.hello_s)
+        self.send(0, Hello("0.0.0", os.getpid(), "0.0.0", "cpu", BlasReport("OpenBLAS", "", "checked"), "0.0.0", ()))
+        threading.Thread(target=self.read_requests, daemon=True).start()
+        threading.Thread(target=self.heartbeats, daemon=True).start()
+        if self.options.garbage:
+            os.write(2, b"\xff\xfe garbage \x00 without an end" * 50 + b"\nand a line\n")
+        while (frame := self.requests.get()) is not None:
+            self.current_id = frame.id
+            try:
+                self.answer(frame)
+            except Cancelled:
+                self.send(frame.id, Failed(Problem("Cancelled", "Stopped.")))
+
+    def answer(self, frame: RequestFrame) -> None:
+        match frame.body:
+            case Load():
+                self.load(frame.id, frame.body)
+            case Unload():
+                self.loaded = False
+                self.send(frame.id, Unloaded())
+            case Generate():
+                self.generate(frame.id, frame.body)
+
+    def load(self, request_id: int, request: Load | Generate) -> None:
+        for done in range(4):
+            self.send(request_id, Progress("reading the target", done, 4))
+            self.wait(self.options.load_s / 4)
+        if self.options.fail_load:
+            problem = Problem("UnreadableModel", "The target's file is cut off.", "Download it again.", "byte 1234")
+            self.send(request_id, Failed(problem))
+            return
+        self.loaded = True
+        modes: tuple[Mode, ...] = ("plain",) if self.options.no_draft else ("plain", "gpu")
+        block = 0 if self.options.no_draft else WIDTH
+        self.send(
+            request_id,
+            Loaded(request.pair, modes, block, CONTEXT_LENGTH, self.options.load_s, PLAIN_TOKENS_PER_SECOND),
+        )
+
+    def generate(self, request_id: int, request: Generate) -> None:
+        if not self.loaded:
+            self.load(request_id, request)
+        if self.options.fail_generate:
+            self.send(
+                request_id, Failed(Problem("PromptTooLong", "The conversation is too long.", "Begin a new chat."))
+            )
+            return
+        text = self.options.answer
+        if self.options.echo:
+            text = "\n\n".join(f"{message.role}: {message.content}" for message in request.messages)
+        Answer(self, request_id, request, text).run()
+
+
+class Answer:
+    """One answer being written."""
+
+    def __init__(self, worker: StandInWorker, request_id: int, request: Generate, text: str) -> None:
+        self.worker = worker
+        self.request_id = request_id
+        self.mode = request.options.mode
+        self.tokens = re.findall(r"\s*\S{1,6}", text) + ([tail] if (tail := re.search(r"\s*$", text)[0]) else [])  # type: ignore[index]
+        self.sent = 0
+        self.steps = self.proposed = self.accepted = 0
+        self.reason: FinishReason = "stop"
+        self.begun_s = time.monotonic()
+        self.first_s = 0.0
+
+    def run(self) -> None:
+        try:
+            self.prefill()
+            self.first_s = time.monotonic()
+            self.step(1, proposed=0)
+            while self.sent < len(self.tokens):
+                self.worker.wait(1 / self.worker.options.steps_per_second)
+                self.next_step()
+        except Cancelled:
+            self.reason = "cancelled"
+        self.worker.send(self.request_id, self.done())
+
+    def prefill(self) -> None:
+        for done in (0, PROMPT_TOKENS // 2, PROMPT_TOKENS):
+            self.worker.send(self.request_id, Prefill(done, PROMPT_TOKENS, 0))
+            self.worker.wait(self.worker.options.prefill_s / 3)
+
+    def next_step(self) -> None:
+        if self.steps == self.worker.options.die_after_steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.steps += 1
+        if self.mode == "plain":
+            self.step(1, proposed=0)
+            return
+        self.proposed += WIDTH - 1
+        self.step(1 + self.worker.random.choice((0, 1, 1, 2, 2, 3, 5)), proposed=WIDTH - 1)
+
+    def step(self, count: int, proposed: int) -> None:
+        pieces = self.tokens[self.sent : self.sent + count]
+        accepted = len(pieces) - 1
+        self.accepted += accepted
+        self.sent += len(pieces)
+        elapsed_s = time.monotonic() - self.first_s
+        tokens = tuple(
+            StepToken(index, piece, self.origin(index, accepted, proposed), index + 1 if proposed else 0)
+            for index, piece in enumerate(pieces)
+        )
+        step = Step(
+            text="".join(pieces),
+            tokens=tokens,
+            mode=self.mode,
+            width=proposed + 1,
+            proposed=proposed,
+            accepted=accepted,
+            draft_ms=11.0 if proposed else 0.0,
+            verify_ms=62.0,
+            rollback_ms=0.4,
+            host_ms=1.2,
+            target_busy=BusySpan(elapsed_s, elapsed_s + 0.06),
+            draft_busy=None,
+            branch=None,
+            tokens_so_far=self.sent,
+            elapsed_s=elapsed_s,
+            context_used=PROMPT_TOKENS + self.sent,
+        )
+        self.worker.send(self.request_id, step)
+
+    @staticmethod
+    def origin(index: int, accepted: int, proposed: int) -> Origin:
+        if not proposed:
+            return "plain"
+        if index < accepted:
+            return "draft"
+        return "bonus" if accepted == proposed else "correction"
+
+    def done(self) -> Done:
+        decode_s = time.monotonic() - self.first_s if self.sent else 0.0
+        return Done(
+            text="".join(self.tokens[: self.sent]),
+            token_ids=tuple(range(self.sent)),
+            tokens=self.sent,
+            steps=self.steps,
+            accepted_per_step=(self.accepted + self.steps) / self.steps if self.steps else 0.0,
+            proposed=self.proposed,
+            accepted=self.accepted,
+            tokens_per_second=(self.sent - 1) / decode_s if self.sent > 1 else 0.0,
+            time_to_first_token_s=self.first_s - self.begun_s if self.sent else 0.0,
+            prompt_tokens=PROMPT_TOKENS,
+            reused_tokens=0,
+            decode_s=decode_s,
+            plain_ms_per_token=1000 / PLAIN_TOKENS_PER_SECOND,
+            mode=self.mode,
+            finish_reason=self.reason,
+        )
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--answer", default="Hello there, this is an answer.")
+    parser.add_argument("--answer-file", type=Path)
+    parser.add_argument("--echo", action="store_true", help="answer with the conversation that was sent")
+    parser.add_argument("--steps-per-second", type=float, default=500.0)
+    parser.add_argument("--hello-s", type=float, default=0.0)
+    parser.add_argument("--load-s", type=float, default=0.0)
+    parser.add_argument("--prefill-s", type=float, default=0.0)
+    parser.add_argument("--die-at-start", action="store_true")
+    parser.add_argument("--die-after-steps", type=int)
+    parser.add_argument("--once", type=Path, help="a file: later processes that find it do not die")
+    parser.add_argument("--fail-load", action="store_true")
+    parser.add_argument("--fail-generate", action="store_true")
+    parser.add_argument("--no-draft", action="store_true")
+    parser.add_argument("--garbage", action="store_true", help="write noise to fd 2")
+    parser.add_argument("--deaf", action="store_true", help="heed neither cancel nor shutdown")
+    options = parser.parse_args()
+    if options.once:
+        if options.once.exists():
+            options.die_after_steps = None
+        options.once.touch()
+    if options.answer_file:
+        options.answer = options.answer_file.read_text(encoding="utf-8")
+    return options
+
+
+if __name__ == "__main__":
+    StandInWorker(parse_options(), sys.stdout.buffer).serve()
+    os._exit(0)  # the interpreter would wait for the thread that reads

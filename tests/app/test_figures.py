@@ -1,0 +1,192 @@
+"""The figures worked out from the engine's events."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.stats import words
+from app.stats.figures import Figures, FiguresModel, compare_with_plain, dial_top, verdict
+from core.protocol import BusySpan, Done, Loaded, Mode, Step, StepToken
+from tests.app.conftest import PAIR
+
+LOADED = Loaded(PAIR, ("plain", "gpu"), 16, 2048, 1.5, 20.0)
+
+
+def step(elapsed_s: float, so_far: int, tokens: int, mode: Mode = "gpu", width: int = 8) -> Step:
+    """A step of `tokens` tokens, all but the last accepted proposals."""
+    proposed = 0 if mode == "plain" or elapsed_s == 0 else width - 1
+    return Step(
+        text="x",
+        tokens=tuple(StepToken(0, "x", "draft") for _ in range(tokens)),
+        mode=mode,
+        width=proposed + 1,
+        proposed=proposed,
+        accepted=tokens - 1,
+        draft_ms=10.0,
+        verify_ms=60.0,
+        rollback_ms=1.0,
+        host_ms=2.0,
+        target_busy=BusySpan(0, 0),
+        draft_busy=None,
+        branch=None,
+        tokens_so_far=so_far,
+        elapsed_s=elapsed_s,
+        context_used=100 + so_far,
+    )
+
+
+def done(
+    mode: Mode = "gpu", tokens: int = 101, decode_s: float = 2.0, plain_ms: float = 50.0, **changes: object
+) -> Done:
+    values: dict[str, object] = {
+        "text": "x", "token_ids": (), "tokens": tokens, "steps": 30, "accepted_per_step": 3.3, "proposed": 210,
+        "accepted": 70, "tokens_per_second": (tokens - 1) / decode_s if tokens > 1 else 0.0,
+        "time_to_first_token_s": 0.21, "prompt_tokens": 40, "reused_tokens": 0, "decode_s": decode_s,
+        "plain_ms_per_token": plain_ms, "mode": mode, "finish_reason": "stop",
+    }  # fmt: skip
+    return Done(**(values | changes))  # type: ignore[arg-type]
+
+
+def model_after(*steps: Step) -> FiguresModel:
+    model = FiguresModel()
+    model.loaded(LOADED, now_s=0.0)
+    model.begin(now_s=10.0)
+    for each in steps:
+        model.step(each, now_s=10.25 + each.elapsed_s)
+    return model
+
+
+def test_nothing_is_shown_before_it_is_known() -> None:
+    assert FiguresModel().figures() == Figures()
+
+
+def test_the_first_token_alone_gives_no_speed_and_no_step() -> None:
+    figures = model_after(step(0.0, 1, 1)).figures()
+    assert figures.tokens_per_second is None
+    assert figures.tokens_per_step is None
+    assert figures.verify_ms is None
+    assert figures.time_to_first_token_s == pytest.approx(0.25)
+
+
+def test_speed_is_that_of_the_last_moments() -> None:
+    slow = [step(0.0, 1, 1), step(1.0, 2, 1), step(2.0, 3, 1)]
+    fast = [step(2.0 + 0.1 * count, 3 + 4 * count, 4) for count in range(1, 21)]
+    assert model_after(*slow).figures().tokens_per_second == pytest.approx(1.0)
+    assert model_after(*slow, *fast).figures().tokens_per_second == pytest.approx(40.0)
+
+
+def test_acceptance_and_tokens_per_step_are_over_the_whole_answer() -> None:
+    figures = model_after(step(0.0, 1, 1), step(0.1, 5, 4), step(0.2, 7, 2)).figures()
+    assert figures.acceptance == pytest.approx(4 / 14)
+    assert figures.tokens_per_step == pytest.approx(3.0)
+    assert figures.width == 8
+    assert (figures.draft_ms, figures.verify_ms, figures.other_ms) == (10.0, 60.0, 3.0)
+    assert figures.context_used == 107
+
+
+def test_plain_mode_has_no_acceptance_rather_than_none_accepted() -> None:
+    steps = [step(0.5 * count, 1 + 10 * count, 1, mode="plain") for count in range(5)]
+    figures = model_after(*steps).figures()
+    assert figures.acceptance is None
+    assert figures.tokens_per_step is None
+    assert figures.speed_up is None
+    assert figures.tokens_per_second == pytest.approx(20.0)
+
+
+def test_speed_up_waits_until_it_means_something() -> None:
+    assert model_after(step(0.0, 1, 1), step(0.4, 41, 8)).figures().speed_up is None
+    assert model_after(step(0.0, 1, 1), step(1.0, 41, 8)).figures().speed_up == pytest.approx(2.0)
+
+
+def test_the_end_replaces_what_was_estimated() -> None:
+    model = model_after(step(0.0, 1, 1), step(1.0, 41, 8))
+    model.done(done())
+    figures = model.figures()
+    assert figures.tokens_per_second == 50.0
+    assert figures.time_to_first_token_s == 0.21
+    assert figures.speed_up == pytest.approx(2.5)
+
+
+def test_a_load_in_between_does_not_count_for_the_first_token() -> None:
+    model = FiguresModel()
+    model.begin(now_s=0.0)
+    model.loaded(LOADED, now_s=30.0)
+    model.step(step(0.0, 1, 1), now_s=30.5)
+    assert model.figures().time_to_first_token_s == pytest.approx(0.5)
+
+
+def test_a_new_answer_forgets_the_last_one_but_not_the_context() -> None:
+    model = model_after(step(0.0, 1, 1), step(1.0, 41, 8))
+    model.begin(now_s=20.0)
+    assert model.figures().tokens_per_second is None
+    assert model.figures().context_used == 141
+    model.reset()
+    assert model.figures().context_used is None
+
+
+def test_a_dead_engine_has_no_memory_and_no_plain_speed() -> None:
+    model = model_after()
+    model.memory(1_500_000_000)
+    assert model.figures().memory_bytes == 1_500_000_000
+    model.memory(None)
+    model.loaded(None, now_s=0.0)
+    figures = model.figures()
+    assert (figures.memory_bytes, figures.plain_tokens_per_second, figures.context_length) == (None, None, None)
+
+
+def test_the_speed_dial_reaches_beyond_the_speed_and_never_shrinks_in_an_answer() -> None:
+    model = model_after(step(0.0, 1, 1), step(0.1, 101, 8))
+    top = model.figures().dial_top
+    assert top >= 1000
+    model.step(step(5.0, 102, 1), now_s=20.0)
+    assert model.figures().dial_top == top
+
+
+@pytest.mark.parametrize(("value", "top"), [(0.5, 10), (10, 10), (11, 20), (47, 50), (50, 50), (51, 100), (420, 500)])
+def test_dial_scales_are_round(value: float, top: float) -> None:
+    assert dial_top(value) == top
+
+
+def test_plain_decoding_is_compared_over_the_tokens_after_the_first() -> None:
+    compared = compare_with_plain(done(tokens=101, decode_s=2.0, plain_ms=50.0))
+    assert compared is not None
+    assert (compared.plain_s, compared.took_s, compared.speed_up) == (5.0, 2.0, 2.5)
+
+
+@pytest.mark.parametrize("end", [done(mode="plain"), done(plain_ms=0.0), done(tokens=3), done(tokens=0, decode_s=1.0)])
+def test_no_comparison_where_it_would_say_nothing(end: Done) -> None:
+    assert compare_with_plain(end) is None
+    assert "plain" not in words.answer_line(end)
+
+
+@pytest.mark.parametrize(("speed_up", "expected"), [(2.1, "faster"), (1.04, "equal"), (0.96, "equal"), (0.6, "slower")])
+def test_verdicts(speed_up: float, expected: str) -> None:
+    assert verdict(speed_up) == expected
+
+
+def test_a_loss_is_said_as_plainly_as_a_gain() -> None:
+    assert words.verdict_text(2.14) == "2.1x plain speed"
+    assert words.verdict_text(1.0) == "as fast as plain"
+    assert words.verdict_text(0.6) == "slower: 0.60x plain speed"
+    assert "loses" in words.verdict_sentence(0.6)
+
+
+def test_the_line_under_an_answer() -> None:
+    assert words.answer_line(done()) == (
+        "50.0 tok/s  ·  101 tokens  ·  0.21 s to first token  ·  3.3 tokens per step\n"
+        "2.50x plain speed  ·  plain would take 5.00 s, took 2.00 s"
+    )
+    assert words.answer_line(done(mode="plain", accepted_per_step=1.0, finish_reason="length")) == (
+        "50.0 tok/s  ·  101 tokens  ·  0.21 s to first token  ·  cut at the token limit"
+    )
+    one = done(tokens=1, accepted_per_step=0.0, finish_reason="cancelled")
+    assert words.answer_line(one) == "1 token  ·  0.21 s to first token  ·  stopped"
+
+
+def test_units() -> None:
+    assert [words.seconds(value) for value in (None, 0.214, 12.34)] == ["—", "0.21 s", "12.3 s"]
+    assert [words.milliseconds(value) for value in (None, 0.44, 56.7)] == ["—", "0.4 ms", "57 ms"]
+    assert [words.memory(value) for value in (None, 312_400_000, 6_120_000_000)] == ["—", "312 MB", "6.1 GB"]
+    assert [words.count_of(1204, 8192), words.count_of(None, 2048), words.count_of(3, None)] == [
+        "1,204 of 8,192", "0 of 2,048", "—",
+    ]  # fmt: skip
