@@ -92,7 +92,7 @@ def _pre_tokenizer(info: GgufInfo, pre: str) -> pre_tokenizers.PreTokenizer:
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=False)
         return pre_tokenizers.Sequence([pre_tokenizers.Split(split, "isolated"), byte_level])
     raise UnsupportedModel(
-        f'{info.path.name} splits text in a way called {pre[:40]!r}, which is not supported.',
+        f"{info.path.name} splits text in a way called {pre[:40]!r}, which is not supported.",
         "Choose the model's MLX folder.",
     )
 

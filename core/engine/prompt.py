@@ -28,7 +28,7 @@ def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prom
     """
     # Templates trim, split and join contents, so borders round a content would not survive. Instead each control
     # token's spelling in a content is interrupted by a mark, which goes wherever the template puts the text.
-    mark = _unused_character([message.content for message in messages])
+    mark = _unused_character([tokenizer.chat_template or "", *(message.content for message in messages)])
     contents = [_interrupt(tokenizer, message.content, mark) for message in messages]
     rendered = tokenizer.render_chat(
         [{"role": message.role, "content": content} for message, content in zip(messages, contents, strict=True)]
@@ -38,9 +38,9 @@ def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prom
     return Prompt(tuple(ids), text, text.rstrip().endswith("<think>"))
 
 
-def _unused_character(contents: Sequence[str]) -> str:
-    """A private-use character that no content has."""
-    used = set().union(*contents)
+def _unused_character(texts: Sequence[str]) -> str:
+    """A private-use character that none of the texts has."""
+    used = set().union(*texts)
     return next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in used)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import random
@@ -427,9 +426,3 @@ def test_a_gguf_without_chat_template_says_so() -> None:
     tokenizer = Tokenizer.from_gguf(tiny_info(chat_template=None))
     with pytest.raises(UnsupportedModel, match=r"tiny\.gguf has no chat template"):
         tokenizer.render_chat([{"role": "user", "content": "x"}])
-
-
-def test_info_is_not_changed(demo_info: GgufInfo) -> None:
-    before = dataclasses.replace(demo_info, metadata=dict(demo_info.metadata))
-    Tokenizer.from_gguf(demo_info)
-    assert demo_info == before
