@@ -46,7 +46,15 @@ class GenerateOptions(msgspec.Struct, frozen=True):
     """Rows of a verification pass (proposals + 1); None takes the draft's block size."""
     max_tokens: int = 1024
     temperature: float = 0.0
+    """0 takes the most likely token."""
     seed: int = 0
+    top_k: int = 0
+    """0 keeps all tokens."""
+    top_p: float = 1.0
+    min_p: float = 0.0
+    """Keep tokens at least this likely, relative to the likeliest."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens of the prompt and the answer so far become less likely."""
     stop: tuple[str, ...] = ()
 
 

@@ -40,6 +40,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--width", type=int, metavar="N", help="rows of a verification pass (proposals + 1)")
     parser.add_argument("--temperature", type=float, default=defaults.temperature, metavar="T")
     parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N")
+    parser.add_argument("--top-k", type=int, default=defaults.top_k, metavar="N", help="0 keeps all tokens")
+    parser.add_argument("--top-p", type=float, default=defaults.top_p, metavar="P")
+    parser.add_argument("--min-p", type=float, default=defaults.min_p, metavar="P")
+    parser.add_argument("--repetition-penalty", type=float, default=defaults.repetition_penalty, metavar="R")
     parser.add_argument("--max-tokens", type=int, default=defaults.max_tokens, metavar="N")
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end the answer before this text")
     parser.add_argument("--json", action="store_true", help="write every event as a line of JSON")
@@ -68,6 +72,10 @@ class Chat:
             max_tokens=arguments.max_tokens,
             temperature=arguments.temperature,
             seed=arguments.seed,
+            top_k=arguments.top_k,
+            top_p=arguments.top_p,
+            min_p=arguments.min_p,
+            repetition_penalty=arguments.repetition_penalty,
             stop=tuple(arguments.stop),
         )
         self._json: bool = arguments.json

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
-from core.engine.sampling import Sampler, make_sampler
+from core.engine.sampling import Sampler
 from core.engine.sources import PlainSource, SerialSource, Source
 from core.engine.text import Detokenizer, StopStrings
 from core.errors import BadRequest, Cancelled
@@ -24,7 +24,7 @@ class Answer:
         self._request = request
         self._cancelled = cancelled
         self._width = check_options(request.options, loaded)
-        self._sampler = make_sampler(request.options.temperature, request.options.seed)
+        self._sampler = Sampler(request.options, loaded.target.vocab_size)
         self._detokenizer = Detokenizer(loaded.tokenizer)
         self._stops = StopStrings(request.options.stop)
         self._began_s = time.perf_counter()

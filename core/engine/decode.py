@@ -132,6 +132,7 @@ class _Loop:
         self._session = session
         self._source = source
         self._sampler = sampler
+        sampler.observe([*session.tokens, anchor])
         self._limits = limits
         self._width = min(limits.width, source.block_size)
         room = session.target.context_length - session.length - 1
@@ -176,6 +177,7 @@ class _Loop:
         began_s = time.perf_counter()
         self._session.commit([self._anchor, *tokens[:-1]], queued.taps)
         rollback_ms = (time.perf_counter() - began_s) * 1e3
+        self._sampler.observe(tokens)
         self._sampler.forget_before(self._session.length)
         self._anchor = tokens[-1]
         self.emitted += len(tokens)
@@ -196,7 +198,7 @@ class _Loop:
         """A pass over `inputs`, which stand `uncommitted` positions behind the committed ones."""
         position = self._session.length + uncommitted + 1
         forward = self._session.forward(inputs)
-        return _Pass(proposals, self._sampler.choose(forward.logits, position), forward.taps)
+        return _Pass(proposals, self._sampler.choose(forward.logits, position, inputs), forward.taps)
 
     def _finish(self, cancelled: Callable[[], bool]) -> FinishReason | None:
         if self._anchor in self._limits.eos_ids:

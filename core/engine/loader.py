@@ -14,7 +14,7 @@ from core.engine.decode import Limits, decode
 from core.engine.device import on_cpu
 from core.engine.drafter_mlx import MlxDrafter, load_drafter
 from core.engine.gguf import load_gguf
-from core.engine.sampling import GreedySampler
+from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.engine.sources import PlainSource, SerialSource, Source
 from core.engine.stats import PlainCost
@@ -22,7 +22,7 @@ from core.engine.target import Target
 from core.engine.tokenizer import Tokenizer
 from core.errors import Cancelled, MissingFile, UnreadableModel, UnsupportedModel
 from core.pairs import Pair
-from core.protocol import Mode, Progress
+from core.protocol import GenerateOptions, Mode, Progress
 
 _T = TypeVar("_T")
 
@@ -114,7 +114,7 @@ def _load_folder(folder: Path) -> tuple[Target, Tokenizer]:
 
 def _warm_up(loaded: LoadedPair) -> None:
     """Run every kernel once (the first run compiles them), then time one-row passes."""
-    sampler = GreedySampler()
+    sampler = Sampler(GenerateOptions(), loaded.target.vocab_size)
     prompt = [min(loaded.tokenizer.eos_ids, default=0)] * 2
     sources: list[Callable[[Session], Source]] = [lambda _: PlainSource()]
     if (drafter := loaded.drafter) is not None:

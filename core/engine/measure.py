@@ -10,7 +10,7 @@ from core.engine.answer import check_options, make_source
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
-from core.engine.sampling import GreedySampler
+from core.engine.sampling import Sampler
 from core.errors import BadRequest, Cancelled
 from core.protocol import Benchmark, BenchmarkDone, ChatMessage, GenerateOptions, Mode, ModeTiming, Progress
 
@@ -83,7 +83,7 @@ def measure_modes(
 
 def _answer(loaded: LoadedPair, prompt: str, mode: Mode, width: int, max_tokens: int) -> list[DecodeStep]:
     ids = render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids
-    sampler = GreedySampler()
+    sampler = Sampler(GenerateOptions(), loaded.target.vocab_size)
     loaded.session.trim_to(0)  # every run reads its prompt anew, in every mode alike
     for _ in loaded.session.prefill(ids, lambda: False):
         pass

@@ -1,74 +1,114 @@
 """How a row of logits becomes a token: the greatest, or a draw with noise keyed by position.
 
-Gumbel-max: argmax(logits / T + g) with Gumbel noise g is a draw from softmax(logits / T). The noise depends on seed
-and absolute position alone, and draft and verification share it: so a seeded speculative run draws what a seeded
-plain run draws, and the draft's own draws are coupled to the target's.
+Gumbel-max: argmax(x + g) with Gumbel noise g is a draw from softmax(x). The noise depends on seed and absolute
+position alone, and draft and verification share it: so a seeded speculative run draws what a seeded plain run draws,
+and the draft's own draws are coupled to the target's.
+
+The order is that of Hugging Face transformers: repetition penalty, temperature, top-k, top-p, min-p.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+from collections.abc import Sequence
 
 import mlx.core as mx
+import numpy as np
 
 from core.errors import BadRequest
+from core.protocol import GenerateOptions
 
 MAX_SEED = (1 << 32) - 1
 
 
-class Sampler(Protocol):
-    """Chooses tokens for rows of logits."""
+class Sampler:
+    """Chooses tokens for rows of logits, each row by the text before it, its position, and the options."""
 
-    def choose(self, logits: mx.array, position: int) -> mx.array:
-        """[n, vocabulary] logits of positions `position`... to [n] tokens, lazily."""
-        ...
+    def __init__(self, options: GenerateOptions, vocab_size: int) -> None:
+        """`vocab_size` columns of the logits. Raises `BadRequest` for an option out of range."""
+        _check(options)
+        self._options = options
+        self._noise: dict[int, mx.array] = {}
+        self._vocab_size = vocab_size
+        self._seen = np.zeros(vocab_size, dtype=np.bool_)
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        """These tokens are certain now: prompt and answer so far, for the repetition penalty."""
+        if self._options.repetition_penalty != 1:
+            self._seen[list(tokens)] = True
+
+    def choose(self, logits: mx.array, position: int, inputs: mx.array) -> mx.array:
+        """[n, vocabulary] logits of positions `position`... to [n] tokens, lazily.
+
+        `inputs` [n] are the tokens that the pass reads: row i assumes what was observed and inputs 0..i.
+        """
+        if self._options.repetition_penalty != 1:
+            columns = mx.arange(self._vocab_size)
+            read = mx.cumsum((inputs[:, None] == columns).astype(mx.int32), axis=0) > 0
+            logits = self._penalised(logits, read | mx.array(self._seen))
+        return self._draw(logits, position)
+
+    def choose_in_turn(self, logits: mx.array, position: int) -> mx.array:
+        """As `choose`, for a draft's block: row i assumes what was observed and the choices of rows 0..i-1."""
+        if self._options.repetition_penalty == 1:
+            return self._draw(logits, position)
+        seen, columns = mx.array(self._seen), mx.arange(self._vocab_size)
+        choices: list[mx.array] = []
+        for row in range(logits.shape[0]):
+            choice = self._draw(self._penalised(logits[row : row + 1], seen), position + row)
+            seen = seen | (columns == choice)
+            choices.append(choice)
+        return mx.concatenate(choices)
 
     def forget_before(self, position: int) -> None:
         """Positions below this one will not be asked for again."""
-        ...
-
-
-class GreedySampler:
-    """The most likely token; the lowest id among equals."""
-
-    def choose(self, logits: mx.array, position: int) -> mx.array:  # noqa: ARG002
-        """See `Sampler`."""
-        return mx.argmax(logits, axis=-1)
-
-    def forget_before(self, position: int) -> None:
-        """Nothing is kept."""
-
-
-class NoiseSampler:
-    """A draw at a temperature, by noise rows that are made once a position."""
-
-    def __init__(self, temperature: float, seed: int) -> None:
-        self._temperature = temperature
-        self._seed = seed
-        self._noise: dict[int, mx.array] = {}
-
-    def choose(self, logits: mx.array, position: int) -> mx.array:
-        """See `Sampler`."""
-        rows, vocabulary = logits.shape
-        noise = mx.stack([self._row(position + row, vocabulary) for row in range(rows)])
-        return mx.argmax(logits.astype(mx.float32) / self._temperature + noise, axis=-1)
-
-    def forget_before(self, position: int) -> None:
-        """See `Sampler`."""
         for old in [kept for kept in self._noise if kept < position]:
             del self._noise[old]
 
-    def _row(self, position: int, vocabulary: int) -> mx.array:
+    def _draw(self, logits: mx.array, position: int) -> mx.array:
+        if self._options.temperature == 0:
+            return mx.argmax(logits, axis=-1)
+        scores = self._filtered(logits.astype(mx.float32) / self._options.temperature)
+        noise = mx.stack([self._noise_row(position + row) for row in range(scores.shape[0])])
+        return mx.argmax(scores + noise, axis=-1)
+
+    def _penalised(self, logits: mx.array, seen: mx.array) -> mx.array:
+        """Repetition penalty (Keskar et al., 2019): what was seen loses, whatever the sign of its logit."""
+        penalty = self._options.repetition_penalty
+        return mx.where(seen, mx.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+    def _filtered(self, scores: mx.array) -> mx.array:
+        """[n, vocabulary] scores with all but the allowed tokens at minus infinity. Equals share one fate."""
+        options = self._options
+        if 0 < options.top_k < self._vocab_size:
+            least = mx.partition(scores, -options.top_k, axis=-1)[:, -options.top_k, None]
+            scores = mx.where(scores < least, -math.inf, scores)
+        if options.top_p < 1:
+            ordered = mx.sort(scores, axis=-1)[:, ::-1]
+            weights = mx.softmax(ordered, axis=-1)
+            before = mx.cumsum(weights, axis=-1) - weights
+            least = mx.min(mx.where(before < options.top_p, ordered, math.inf), axis=-1, keepdims=True)
+            scores = mx.where(scores < least, -math.inf, scores)
+        if options.min_p > 0:
+            least = mx.max(scores, axis=-1, keepdims=True) + math.log(options.min_p)
+            scores = mx.where(scores < least, -math.inf, scores)
+        return scores
+
+    def _noise_row(self, position: int) -> mx.array:
         if position not in self._noise:
-            key = mx.random.key((self._seed << 32) | position)
-            self._noise[position] = mx.random.gumbel((vocabulary,), key=key)
+            key = mx.random.key((self._options.seed << 32) | position)
+            self._noise[position] = mx.random.gumbel((self._vocab_size,), key=key)
         return self._noise[position]
 
 
-def make_sampler(temperature: float, seed: int) -> Sampler:
-    """The sampler for a request. Raises `BadRequest` for a temperature or seed out of range."""
-    if not 0 <= temperature <= 10:
-        raise BadRequest(f"The temperature must lie between 0 and 10, not {temperature:g}.")
-    if not 0 <= seed <= MAX_SEED:
-        raise BadRequest(f"The seed must lie between 0 and {MAX_SEED}, not {seed}.")
-    return GreedySampler() if temperature == 0 else NoiseSampler(temperature, seed)
+def _check(options: GenerateOptions) -> None:
+    for name, value, least, most in (
+        ("temperature", options.temperature, 0, 10),
+        ("seed", options.seed, 0, MAX_SEED),
+        ("top-k", options.top_k, 0, 1 << 24),
+        ("top-p", options.top_p, 1e-6, 1),
+        ("min-p", options.min_p, 0, 1),
+        ("repetition penalty", options.repetition_penalty, 0.1, 10),
+    ):
+        if not least <= value <= most:  # NaN lies nowhere
+            raise BadRequest(f"The {name} must lie between {least:g} and {most:g}, not {value:g}.")

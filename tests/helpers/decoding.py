@@ -9,11 +9,11 @@ import mlx.core as mx
 
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.drafter_mlx import MlxDrafter
-from core.engine.sampling import Sampler, make_sampler
+from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.engine.sources import PlainSource, Proposals, SerialSource, Source
 from core.engine.target import Target
-from core.protocol import Mode
+from core.protocol import GenerateOptions, Mode
 
 
 class AnchorDiffers(Exception):
@@ -90,13 +90,12 @@ def run(
     max_tokens: int = 40,
     width: int = 16,
     eos_ids: frozenset[int] = frozenset(),
-    temperature: float = 0.0,
-    seed: int = 0,
     session: Session | None = None,
+    **options: float,
 ) -> Run:
-    """Decode an answer to `prompt` in a new session, or in the one given."""
+    """Decode an answer to `prompt` in a new session, or in the one given; `options` are those of sampling."""
     session = session or Session(target, drafter)
-    sampler = make_sampler(temperature, seed)
+    sampler = Sampler(GenerateOptions(**options), target.vocab_size)  # type: ignore[arg-type]
     for _ in session.prefill(prompt, lambda: False):
         pass
     source = make_source(session, sampler)

@@ -7,8 +7,9 @@ from itertools import pairwise
 import pytest
 
 from core.engine.decode import Limits, decode
-from core.engine.sampling import GreedySampler
+from core.engine.sampling import Sampler
 from core.engine.session import Session
+from core.protocol import GenerateOptions
 from helpers.decoding import forced_source, plain_source, run, serial_source
 from helpers.tiny import BLOCK, tiny_drafter, tiny_target
 
@@ -31,7 +32,7 @@ def make_source(request, drafter):
 
 
 def begun(target, drafter, make_source, cancelled=lambda: False):
-    session, sampler = Session(target, drafter), GreedySampler()
+    session, sampler = Session(target, drafter), Sampler(GenerateOptions(), target.vocab_size)
     for _ in session.prefill(PROMPT, lambda: False):
         pass
     limits = Limits(1000, frozenset(), BLOCK)

@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from core.engine.rollback import Transaction
-from core.engine.sampling import NoiseSampler
+from core.engine.sampling import Sampler
 from core.engine.session import Session
 from helpers.decoding import AnchorDiffers, forced_source, plain_source, run, serial_source
 from helpers.tiny import BLOCK, tiny_drafter, tiny_target
@@ -150,8 +150,8 @@ class TestBrokenEnginesAreFound:
 
     def test_noise_under_a_wrong_key(self, target, drafter, monkeypatch):
         plain = run(target, drafter, PROMPT, temperature=1.0)
-        row = NoiseSampler._row
-        monkeypatch.setattr(NoiseSampler, "_row", lambda self, position, size: row(self, position + 1, size))
+        row = Sampler._noise_row
+        monkeypatch.setattr(Sampler, "_noise_row", lambda self, position: row(self, position + 1))
         assert run(target, drafter, PROMPT, plain_source, temperature=1.0).tokens != plain.tokens
 
     def test_a_rope_offset_of_one_in_verification(self, target, drafter, monkeypatch):
