@@ -33,9 +33,9 @@ class ProblemNotice(QFrame):
         self.details = self._button("Details", "Ctrl+D")
         self.details.setCheckable(True)
         self.details.toggled.connect(self.detail.setVisible)
-        self.copy = self._button("Copy report", "")
+        self.copy = self._button("Copy report", "Ctrl+Shift+R")
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.report()))
-        self.dismiss = self._button("Dismiss", "")
+        self.dismiss = self._button("Dismiss", "Ctrl+Shift+D")
         self.dismiss.clicked.connect(self.hide)
         buttons = QHBoxLayout()
         buttons.setSpacing(8)
@@ -78,7 +78,6 @@ class ProblemNotice(QFrame):
     @staticmethod
     def _button(text: str, key: str) -> QPushButton:
         button = QPushButton(text)
-        if key:
-            button.setShortcut(key)
-            button.setToolTip(f"{text} ({key})")
+        button.setShortcut(key)
+        button.setToolTip(f"{text} ({key})")
         return button

@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.blocks import BlockSplitter, Change, FenceClosed, FenceOpened, FenceText, ProseChanged, ProseClosed
 from app.chat.code import CodeView
@@ -23,10 +23,14 @@ class AnswerView(QWidget):
 
     code_added = Signal(object)
     """`CodeView`."""
+    grown = Signal()
+    """After each change of what is shown."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Answer")
+        # Never squeezed while the transcript has not made room yet: that would move what is being read.
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._source: list[str] = []
         self._pending: list[str] = []
         self._splitter = BlockSplitter()
@@ -75,6 +79,7 @@ class AnswerView(QWidget):
         self._problem.setVisible(bool(problem))
         self._copy.setVisible(bool(self._source))
         self._footer.show()
+        self.grown.emit()
 
     def copy_markdown(self) -> None:
         """Put the answer on the clipboard as Markdown."""
@@ -103,6 +108,7 @@ class AnswerView(QWidget):
             self._pending.clear()
             self._status.hide()
             self._apply(self._splitter.feed(text))
+            self.grown.emit()
 
     def _apply(self, changes: list[Change]) -> None:
         for index, change in enumerate(changes):
@@ -124,6 +130,7 @@ class AnswerView(QWidget):
     def _open_prose(self) -> ProseView:
         if self._prose is None:
             self._prose = ProseView()
+            self._prose.lay_out(self.width())
             self._blocks.addWidget(self._prose)
         return self._prose
 

@@ -115,6 +115,8 @@ class _CodeText(QPlainTextEdit):
         self.document().setDocumentMargin(0)
         self.setFont(code_font())
         self.setTabStopDistance(4 * QFontMetrics(code_font()).horizontalAdvance(" "))
+        self._next_line = self.document().firstBlock()  # the first one that is not measured yet
+        self._lines_height = 0.0
         self.horizontalScrollBar().rangeChanged.connect(lambda _low, _high: self.fit())
         self.fit()
 
@@ -122,11 +124,17 @@ class _CodeText(QPlainTextEdit):
         """Take the height of the lines, and of the sideways bar where there is one."""
         bar = self.horizontalScrollBar()
         bar_height = bar.sizeHint().height() if bar.maximum() > 0 else 0
-        # By geometry, not by counting: a line with letters of another font may be taller.
-        last = self.blockBoundingGeometry(self.document().lastBlock())
-        height = math.ceil(last.bottom()) + 4 + bar_height
+        height = math.ceil(self._text_height()) + 4 + bar_height
         if height != self.height():
             self.setFixedHeight(height)
+
+    def _text_height(self) -> float:
+        """By geometry, not by counting lines: one with letters of another font may be taller."""
+        layout, last = self.document().documentLayout(), self.document().lastBlock()
+        while self._next_line.blockNumber() < last.blockNumber():  # these are complete
+            self._lines_height += layout.blockBoundingRect(self._next_line).height()
+            self._next_line = self._next_line.next()
+        return self._lines_height + layout.blockBoundingRect(last).height()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         """Sideways wheels scroll the code, the others the transcript."""

@@ -117,15 +117,13 @@ class MessageField(QPlainTextEdit):
         self._fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Enter sends, unless it confirms an input method's candidate or comes with Shift."""
+        """Enter sends. With Shift it breaks the line; while an input method composes it is the method's."""
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
         composing = bool(self.textCursor().block().layout().preeditAreaText())
-        if enter and not shift and not composing:
-            self.submitted.emit()
-            event.accept()
-        else:
+        if not enter or (event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not composing):
             super().keyPressEvent(event)
+        elif not composing:
+            self.submitted.emit()
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         """Tell the frame."""

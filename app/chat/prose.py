@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QByteArray, QEvent, QSizeF, Qt, QUrl
+from PySide6.QtCore import QByteArray, QEvent, QSize, QSizeF, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QTextBlockFormat, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
@@ -39,6 +39,16 @@ class FittedText(QTextBrowser):
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         """Leave the wheel to the transcript."""
         event.ignore()
+
+    def lay_out(self, width: int) -> None:
+        """Take this width before the first layout, so that the height is right from the first word on."""
+        self.resize(width, 0)
+        self.document().setTextWidth(width)
+        self._fit(self.document().size())
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """As tall as the text."""
+        return QSize(super().sizeHint().width(), self.height())
 
     def _fit(self, size: QSizeF) -> None:
         height = math.ceil(size.height())

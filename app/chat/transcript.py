@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.answer import AnswerView
 from app.chat.code import CodeView
@@ -53,13 +53,17 @@ class Transcript(QScrollArea):
         """Show what the user asked, and go to it."""
         self._welcome.hide()
         self._column.addWidget(_Bubble(text))
+        self._settle()
         self.scroll_to_end()
 
     def begin_answer(self) -> AnswerView:
         """Add an answer that is waited for."""
         self._answer = AnswerView()
-        self._answer.code_added.connect(self._add_code)
+        self._answer.code_added.connect(self._code_views.append)
+        self._answer.grown.connect(self._settle)
+        self._answer.resize(self._column.geometry().width(), 0)
         self._column.addWidget(self._answer)
+        self._settle()
         return self._answer
 
     def clear(self) -> None:
@@ -82,7 +86,7 @@ class Transcript(QScrollArea):
     # ------------------------------------------------------------------ layout
 
     def _make_content(self) -> None:
-        content = QWidget()
+        content = self._content = QWidget()
         set_kind(content, "transcript")
         self._welcome = Welcome()
         self._welcome.suggestion_chosen.connect(self.suggestion_chosen)
@@ -108,6 +112,12 @@ class Transcript(QScrollArea):
             self._stick_headers()
         return super().eventFilter(watched, event)
 
+    def _settle(self) -> None:
+        """Lay out now. Left to Qt it takes several rounds of events, and the view shows what lies between."""
+        self._outer.activate()
+        width, least = self.viewport().width(), self.viewport().height()
+        self._content.resize(width, max(self._outer.totalMinimumHeightForWidth(width), least))
+
     def _place_jump(self) -> None:
         self.jump.adjustSize()
         self.jump.move((self.width() - self.jump.width()) // 2, self.height() - self.jump.height() - _JUMP_GAP)
@@ -131,9 +141,6 @@ class Transcript(QScrollArea):
         if not self._at_end:
             self._place_jump()
 
-    def _add_code(self, code: CodeView) -> None:
-        self._code_views.append(code)
-
     def _stick_headers(self) -> None:
         for code in self._code_views:
             code.stick(-code.mapTo(self.viewport(), code.rect().topLeft()).y())
@@ -145,6 +152,7 @@ class _Bubble(QWidget):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.setAccessibleName("Your message")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         bubble = QFrame()
         set_kind(bubble, "bubble")
         self._text = FittedText()
@@ -152,17 +160,22 @@ class _Bubble(QWidget):
         self._text.setPlainText(text)
         metrics = self._text.fontMetrics()
         self._natural_width = max(metrics.horizontalAdvance(line) for line in text.split("\n")) + 4
+        self._set_width(COLUMN_WIDTH)
         inner = QHBoxLayout(bubble)
         inner.setContentsMargins(16, 10, 16, 10)
         inner.addWidget(self._text)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addStretch()
+        layout.addStretch(1)
         layout.addWidget(bubble)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """As wide as the text, up to a share of the column."""
         super().resizeEvent(event)
-        width = min(int(self.width() * _BUBBLE_SHARE), self._natural_width)
+        self._set_width(self.width())
+
+    def _set_width(self, column_width: int) -> None:
+        width = min(int(column_width * _BUBBLE_SHARE), self._natural_width)
         if width != self._text.width():
             self._text.setFixedWidth(width)
+            self._text.lay_out(width)

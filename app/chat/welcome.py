@@ -33,10 +33,12 @@ class Welcome(QWidget):
         text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         layout.addWidget(text)
         layout.addSpacing(14)
+        self.buttons: list[QPushButton] = []
         for suggestion in SUGGESTIONS:
             button = QPushButton(suggestion)
             set_kind(button, "suggestion")
             button.setFixedWidth(_WIDTH)
             button.clicked.connect(lambda _checked, text=suggestion: self.suggestion_chosen.emit(text))
+            self.buttons.append(button)
             layout.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
         layout.addStretch(3)

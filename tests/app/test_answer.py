@@ -1,0 +1,108 @@
+"""An answer on screen: text is shown by frames, and ends with its figures."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
+
+from app.chat.answer import AnswerView
+from app.chat.code import CodeView
+from app.chat.prose import ProseView
+from app.theme import Theme
+
+MIXED = "First **words**.\n\n```python\nx = 1\n```\n\nThen more.\n\n```\nplain\n```\n"
+
+
+@pytest.fixture
+def answer(qtbot: QtBot, theme: Theme) -> AnswerView:  # noqa: ARG001
+    view = AnswerView()
+    qtbot.addWidget(view)
+    view.resize(600, 400)
+    view.show()
+    return view
+
+
+def parts(answer: AnswerView) -> list[str]:
+    """The texts of the blocks in their order."""
+    widgets = [answer._blocks.itemAt(index).widget() for index in range(answer._blocks.count())]
+    return [
+        f"code: {widget.text}" if isinstance(widget, CodeView) else widget.toPlainText()
+        for widget in widgets
+        if isinstance(widget, CodeView | ProseView)
+    ]
+
+
+def test_prose_and_code_stand_in_their_order(answer: AnswerView) -> None:
+    for letter in MIXED:
+        answer.append(letter)
+    answer.finish("figures")
+    assert parts(answer) == ["First words.", "code: x = 1", "Then more.", "code: plain"]
+    assert answer.source == MIXED
+
+
+def test_text_of_many_steps_is_shown_in_one_frame(answer: AnswerView, qtbot: QtBot) -> None:
+    answer.append("First")
+    qtbot.waitUntil(lambda: parts(answer) == ["First"])
+    prose = answer.findChild(ProseView)
+    assert prose is not None
+    changes: list[int] = []
+    prose.document().contentsChanged.connect(lambda: changes.append(1))
+    for _ in range(200):
+        answer.append(" word")
+    assert changes == []
+    qtbot.waitUntil(lambda: parts(answer) == ["First" + " word" * 200])
+    assert len(changes) <= 2  # one edit may signal its removal and its insertion
+
+
+def test_the_frames_stop_when_nothing_is_left_to_show(answer: AnswerView, qtbot: QtBot) -> None:
+    answer.append("Some text")
+    assert answer._frame.isActive()
+    qtbot.waitUntil(lambda: not answer._frame.isActive(), timeout=2000)
+
+
+def test_slow_frames_make_way(answer: AnswerView, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.05, 1.0, 1.001])
+    monkeypatch.setattr("app.chat.answer.time.perf_counter", lambda: next(clock))
+    answer.append("slow")
+    answer._on_frame()  # takes 50 ms: 6 frames are left out
+    answer.append(" text")
+    for _ in range(6):
+        answer._on_frame()
+        assert parts(answer) == ["slow"]
+    answer._on_frame()
+    assert parts(answer) == ["slow text"]
+
+
+def test_the_end_shows_everything_at_once(answer: AnswerView) -> None:
+    answer.append("```\nheld back ``")
+    answer.finish("12 tokens", "Interrupted: it broke.")
+    assert parts(answer) == ["code: held back ``"]
+    assert answer._figures.text() == "12 tokens"
+    assert answer._problem.text() == "Interrupted: it broke."
+    assert not answer._status.isVisible()
+
+
+def test_what_is_waited_for_is_said_until_text_comes(answer: AnswerView, qtbot: QtBot) -> None:
+    answer.set_status("Reading the prompt 50 %")
+    assert answer._status.isVisible()
+    answer.append("Text")
+    qtbot.waitUntil(lambda: not answer._status.isVisible())
+
+
+def test_copy_gives_the_markdown(answer: AnswerView, qtbot: QtBot) -> None:
+    answer.append(MIXED)
+    answer.finish("")
+    button = next(b for b in answer.findChildren(QPushButton) if "Markdown" in b.accessibleName())
+    button.click()
+    data = QGuiApplication.clipboard().mimeData()
+    assert data.text() == MIXED
+    assert bytes(data.data("text/markdown").data()).decode() == MIXED
+    qtbot.waitUntil(lambda: button.text() == "Copy", timeout=3000)
+
+
+def test_an_answer_stopped_before_its_first_word_has_nothing_to_copy(answer: AnswerView) -> None:
+    answer.finish("Stopped before the answer was complete.")
+    assert not answer._copy.isVisible()
+    assert answer._figures.isVisible()

@@ -1,0 +1,137 @@
+"""The program as a process: how it starts, and that closing it ends everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.__main__ import main
+from tests.app.conftest import stand_in
+
+LONG = " ".join(f"word{number}" for number in range(400))
+DRIVER = textwrap.dedent(
+    """
+    import sys
+    from PySide6.QtCore import QTimer
+    import app.application as application
+    from core.pairs import Pair
+
+    class Driven(application.MainWindow):
+        def showEvent(self, event):
+            super().showEvent(event)
+            QTimer.singleShot(0, self.drive)
+
+        def tell(self, what):
+            print(what, self._engine.worker_pid, flush=True)
+
+        def once_answering(self, action):
+            self.generation.send("Hi")
+            self.generation.stepped.connect(lambda step: step.tokens_so_far == 1 and action())
+
+        def drive(self):
+            {action}
+
+    application.MainWindow = Driven
+    sys.exit(application.run("dark", command=sys.argv[1:], pair=Pair("Test pair", "/x", "/y")))
+    """
+)
+CLOSE = "(self.tell('answering'), self.close())"
+ACTIONS = {
+    "at once": "self.tell('shown'); self.close()",
+    "while loading": "QTimer.singleShot(300, lambda: (self.tell('loading'), self.close()))",
+    "in mid answer": f"self.once_answering(lambda: {CLOSE})",
+    "twice": f"self.once_answering(lambda: ({CLOSE}, self.close()))",
+}
+
+
+def start(action: str, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER.replace("{action}", action), *stand_in(*options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended_well(process: subprocess.Popen[str]) -> str:
+    """Wait for the end; returns what was printed."""
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert "Warning" not in err
+    return out
+
+
+@pytest.mark.parametrize("when", ACTIONS)
+def test_closing_the_window_ends_the_worker_and_exits_with_0(when: str) -> None:
+    slow = ("--load-s", "20") if when == "while loading" else ()
+    process = start(ACTIONS[when], "--answer", LONG, "--steps-per-second", "20", *slow)
+    told = ended_well(process).split()
+    if told[1] != "None":
+        assert not psutil.pid_exists(int(told[1]))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_closes_the_window_cleanly(number: signal.Signals) -> None:
+    process = start("self.once_answering(lambda: self.tell('answering'))", "--answer", LONG, "--steps-per-second", "20")
+    assert process.stdout is not None
+    worker = int(process.stdout.readline().split()[1])
+    os.kill(process.pid, number)
+    ended_well(process)
+    assert not psutil.pid_exists(worker)
+
+
+def test_a_signal_is_heeded_while_nothing_happens() -> None:
+    """Python runs its signal handlers only between its own instructions; Qt's idle loop has none."""
+    process = start("self.generation.state_changed.connect(lambda s: s == 'failed' and self.tell(s))", "--die-at-start")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("failed")
+    os.kill(process.pid, signal.SIGINT)
+    ended_well(process)
+
+
+def test_an_exception_in_a_slot_is_logged_and_shown(home: Path) -> None:
+    tell = "lambda: (print(self.notice.report()), self.close())"
+    action = f"QTimer.singleShot(0, lambda: 1 / 0); QTimer.singleShot(200, {tell})"
+    process = start(action)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "ZeroDivisionError" in err
+    assert "Something in the window went wrong." in out
+    log = (home / "state" / "logs" / "window.log").read_text()
+    assert "ZeroDivisionError" in log
+
+
+def test_the_log_has_what_the_worker_says(home: Path) -> None:
+    ended_well(start(ACTIONS["in mid answer"], "--answer", LONG, "--steps-per-second", "20", "--garbage"))
+    log = (home / "state" / "logs" / "window.log").read_text()
+    assert "worker: and a line" in log
+    assert "OpenBLAS" in log
+
+
+def test_terminal_commands_do_not_load_qt() -> None:
+    code = textwrap.dedent(
+        """
+        import sys
+        from app.__main__ import main
+        try:
+            main(["--version"])
+        except SystemExit:
+            pass
+        sys.exit(any(name.startswith("PySide6") for name in sys.modules))
+        """
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["--theme"], ["--theme", "blue"], ["--theme", "dark", "more"]])
+def test_a_wrong_theme_gets_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "mirror-sd: --theme takes one of: system, light, dark.\n"

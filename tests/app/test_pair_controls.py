@@ -1,0 +1,105 @@
+"""The pair button and the choice of mode."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtWidgets import QMenu
+from pytestqt.qtbot import QtBot
+
+from app.engine import PairState, PairStatus
+from app.pairs.mode_selector import ModeSelector
+from app.pairs.pair_button import PairButton
+from app.theme import Theme
+from core.errors import Problem
+from core.protocol import Loaded
+from tests.app.conftest import PAIR
+
+LOADED = Loaded(PAIR, ("plain", "gpu"), 16, 2048, 1.5, 20.0)
+PROBLEM = Problem("PairMismatch", "The draft was made for another target.", "Choose its own target.")
+STATUSES = {
+    PairStatus(): ("not ready", "Load"),
+    PairStatus(PairState.LOADING, "Test pair", stage="reading the target"): ("loading", "Stop loading"),
+    PairStatus(PairState.LOADING, "Test pair", stage="reading the target", percent=40): (
+        "loading 40 %",
+        "Stop loading",
+    ),
+    PairStatus(PairState.READY, "Test pair", loaded=LOADED): ("ready", "Free its memory"),
+    PairStatus(PairState.FAILED, "Test pair", problem=PROBLEM): (f"failed: {PROBLEM.sentence}", "Load"),
+}
+
+
+@pytest.fixture
+def button(qtbot: QtBot, theme: Theme) -> PairButton:  # noqa: ARG001
+    button = PairButton()
+    qtbot.addWidget(button)
+    button.show()
+    return button
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support", extend=True)  # menus, offscreen
+@pytest.mark.parametrize("status", STATUSES)
+def test_each_state_has_its_words_and_its_action(button: PairButton, qtbot: QtBot, status: PairStatus) -> None:
+    text, action = STATUSES[status]
+    button.show_status(status)
+    assert button.state_text == text
+    assert text in button.accessibleName()
+    button.click()
+    menu = button.findChild(QMenu)
+    assert menu is not None
+    last = menu.actions()[-1]
+    assert last.text() == action
+    signal = {
+        "Load": button.load_requested,
+        "Stop loading": button.stop_requested,
+        "Free its memory": button.unload_requested,
+    }[action]
+    with qtbot.waitSignal(signal):
+        last.trigger()
+    menu.close()
+
+
+def test_a_failure_tells_reason_and_hint_in_the_tooltip(button: PairButton) -> None:
+    button.show_status(PairStatus(PairState.FAILED, "Test pair", problem=PROBLEM))
+    assert PROBLEM.sentence in button.toolTip()
+    assert PROBLEM.hint in button.toolTip()
+
+
+def test_a_long_reason_does_not_widen_the_button_beyond_measure(button: PairButton) -> None:
+    button.show_status(PairStatus(PairState.FAILED, "P" * 80, problem=Problem("X", "reason " * 40)))
+    assert button.sizeHint().width() <= 420
+    button.resize(button.minimumSizeHint())
+    assert button._name.text().endswith("…")
+
+
+@pytest.fixture
+def selector(qtbot: QtBot, theme: Theme) -> ModeSelector:  # noqa: ARG001
+    selector = ModeSelector()
+    qtbot.addWidget(selector)
+    return selector
+
+
+def texts(selector: ModeSelector) -> list[str]:
+    return [selector.itemText(index) for index in range(selector.count())]
+
+
+def test_modes_are_named_after_what_they_run_on(selector: ModeSelector) -> None:
+    assert texts(selector) == ["Plain decoding", "GPU draft"]
+    selector.set_on_gpu(False)
+    assert texts(selector) == ["Plain decoding", "CPU draft"]
+
+
+def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> None:
+    assert selector.mode == "gpu"
+    with qtbot.waitSignal(selector.mode_chosen) as chosen:
+        selector.choose("plain")
+    assert chosen.args == ["plain"]
+    selector.set_on_gpu(False)
+    assert selector.mode == "plain"
+
+
+def test_a_pair_without_a_draft_offers_plain_only_and_the_choice_comes_back(selector: ModeSelector) -> None:
+    selector.set_modes(("plain",))
+    assert texts(selector) == ["Plain decoding"]
+    assert selector.mode == "plain"
+    selector.set_modes(("plain", "gpu"))
+    assert selector.mode == "gpu"
