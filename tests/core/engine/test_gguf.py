@@ -15,13 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx import nn
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.models.llama import Model, ModelArgs
 
 from core.engine.gguf import load_gguf
 from core.engine.gguf_header import read_gguf
+from core.engine.prompt import render_prompt
 from core.engine.tokenizer import Tokenizer
 from core.errors import MirrorError, MissingFile, UnreadableModel, UnsupportedModel
 from core.pairs import demo_pair
+from core.protocol import ChatMessage
 from helpers import gguf_files as files
 
 TOKENS = [[5, 90, 17, 260, 33, 8, 121]]
@@ -167,8 +170,23 @@ def test_perplexity_is_far_off_when_the_row_order_is_not_undone(demo) -> None:
         attention = layer.self_attn
         for projection, heads in ((attention.q_proj, attention.n_heads), (attention.k_proj, attention.n_kv_heads)):
             projection.weight = mx.array(files.interleaved(np.array(projection.weight), heads))
-    # Measured 333.
-    assert perplexity(model, demo.tokenizer.encode(FICTION, parse_special=False)) > 200
+    # Measured 37.6 instead of 8.42 (and 333 instead of 49.2 on the fiction, which takes longer).
+    assert perplexity(model, demo.tokenizer.encode(TEXTBOOK, parse_special=False)) > 30
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [("What is the capital of France?", "Paris"), ("How many days are there in a week?", "7 days")],
+)
+def test_greedy_answers_make_sense(demo, question: str, wanted: str) -> None:
+    cache = make_prompt_cache(demo.target.model)
+    tokens = list(render_prompt(demo.tokenizer, [ChatMessage("user", question)]).ids)
+    answer: list[int] = []
+    while len(answer) < 30 and not demo.tokenizer.eos_ids & set(answer):
+        tokens = [int(demo.target.model(mx.array(tokens)[None], cache=cache)[0, -1].argmax().item())]
+        answer += tokens
+    assert wanted in demo.tokenizer.decode(answer)
+    assert answer[-1] in demo.tokenizer.eos_ids
 
 
 # ----------------------------------------------------------------- broken files
@@ -207,9 +225,9 @@ def test_the_demo_file_cut_at_any_of_50_places_is_refused_as_cut_off(tmp_path: P
 def test_a_tiny_file_cut_after_any_byte_of_its_end_or_header_is_refused(tiny: tuple[Path, int], tmp_path: Path) -> None:
     whole, data_start = tiny[0].read_bytes(), tiny[1]
     # The file ends in padding that belongs to no tensor: 20 bytes a block, 32 bytes alignment.
-    for length in [*range(0, data_start, 13), data_start, data_start + 1, len(whole) - 32]:
+    for length in [*range(4, data_start, 13), data_start, data_start + 1, len(whole) - 32]:
         (tmp_path / "cut.gguf").write_bytes(whole[:length])
-        with pytest.raises(UnreadableModel, match=r"cut\.gguf"):
+        with pytest.raises(UnreadableModel, match=r"cut\.gguf is cut off"):
             load_gguf(tmp_path / "cut.gguf", dequantize=True)
 
 

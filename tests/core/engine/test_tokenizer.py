@@ -227,16 +227,17 @@ def tiny_info(**changes: Any) -> GgufInfo:
     ],
 )
 def test_text_is_split_as_each_pre_tokenizer_does(pre: str, pieces: list[str]) -> None:
+    # Every part of the text is a token, and merges that begin earlier in the text come first: whatever the
+    # pre-tokenizer leaves together becomes one token.
     text = "".join(pieces)
-    # With a merge for every pair of bytes, each piece becomes as few tokens as can be: one, if every prefix is a token.
-    characters = dict(zip([*range(33, 127), *range(161, 173), *range(174, 256)], files.byte_alphabet(), strict=False))
-    spelled = [
-        "".join(characters.get(b, {10: "Ċ", 32: "Ġ"}.get(b, "?")) for b in piece.encode()) for piece in (*pieces, text)
-    ]
-    prefixes = sorted({s[:n] for s in spelled for n in range(2, len(s) + 1)}, key=len)
-    tokens = files.CONTROLS + files.byte_alphabet() + prefixes
+    spelled = text.replace(" ", "Ġ").replace("\n", "Ċ")
+    ends = range(len(text) + 1)
+    parts = list(dict.fromkeys(spelled[a:b] for a in ends for b in ends if b - a > 1))
     info = tiny_info(
-        ggml__pre=pre, ggml__tokens=tokens, ggml__token_type=None, ggml__merges=[f"{p[:-1]} {p[-1]}" for p in prefixes]
+        ggml__pre=pre,
+        ggml__tokens=[*files.CONTROLS, *files.byte_alphabet(), *parts],
+        ggml__token_type=None,
+        ggml__merges=[f"{part[:-1]} {part[-1]}" for part in parts],
     )
     tokenizer = Tokenizer.from_gguf(info)
     assert [tokenizer.token_text(i) for i in tokenizer.encode(text, parse_special=False)] == pieces
