@@ -73,6 +73,8 @@ class Generation(QObject):
     """`Step`."""
     text_added = Signal(str)
     """The next piece of the answer."""
+    thinking_added = Signal(str)
+    """The next piece of the model's thinking, which is no part of the answer."""
     answer_ended = Signal(object)
     """`Answer`."""
     failed = Signal(object)
@@ -280,6 +282,8 @@ class Generation(QObject):
         elif isinstance(event, Step):
             self._set_phase(State.ANSWERING)
             self.stepped.emit(event)
+            if event.thinking:
+                self.thinking_added.emit(event.thinking)
             self._add_text(event.text)
         elif isinstance(event, Done):
             self._take_done(event)

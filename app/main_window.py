@@ -129,6 +129,7 @@ class MainWindow(QMainWindow):
         chat.prefilled.connect(self._on_prefill)
         chat.stepped.connect(self._on_step)
         chat.text_added.connect(self._on_text)
+        chat.thinking_added.connect(self._on_thinking)
         chat.answer_ended.connect(self._on_answer_ended)
         chat.failed.connect(self.show_problem)
         chat.cleared.connect(self._on_cleared)
@@ -144,6 +145,7 @@ class MainWindow(QMainWindow):
             ("Ctrl+Shift+P", self.pair_button.click),
             ("Ctrl+Shift+M", self.mode_selector.showPopup),
             ("Ctrl+Shift+C", self._copy_answer),
+            ("Ctrl+T", self._toggle_thinking),
         ):
             QShortcut(QKeySequence(key), self).activated.connect(action)
 
@@ -193,6 +195,10 @@ class MainWindow(QMainWindow):
         if self.transcript.answer is not None:
             self.transcript.answer.append(text)
 
+    def _on_thinking(self, text: str) -> None:
+        if self.transcript.answer is not None:
+            self.transcript.answer.append_thinking(text)
+
     def _on_answer_ended(self, answer: Answer) -> None:
         figures, problem = "", ""
         if answer.done is not None:
@@ -216,6 +222,10 @@ class MainWindow(QMainWindow):
     def _copy_answer(self) -> None:
         if self.transcript.answer is not None:
             self.transcript.answer.copy_markdown()
+
+    def _toggle_thinking(self) -> None:
+        if self.transcript.answer is not None and self.transcript.answer.thinking is not None:
+            self.transcript.answer.thinking.button.toggle()
 
     # --------------------------------------------------------------- the engine
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 from app.chat.blocks import BlockSplitter, Change, FenceClosed, FenceOpened, FenceText, ProseChanged, ProseClosed
 from app.chat.code import CodeView
 from app.chat.prose import ProseView
+from app.chat.thinking import ThinkingView
 from app.widgets import label, set_kind
 
 FRAME_MS = 33
@@ -40,6 +41,8 @@ class AnswerView(QWidget):
         self._frame = QTimer(self)
         self._frame.setInterval(FRAME_MS)
         self._frame.timeout.connect(self._on_frame)
+        self.thinking: ThinkingView | None = None
+        self._thinking_place = QVBoxLayout()
         self._blocks = QVBoxLayout()
         self._blocks.setSpacing(12)
         self._status = label("", "muted")
@@ -47,6 +50,7 @@ class AnswerView(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
+        layout.addLayout(self._thinking_place)
         layout.addLayout(self._blocks)
         layout.addWidget(self._status)
         layout.addWidget(self._footer)
@@ -60,8 +64,20 @@ class AnswerView(QWidget):
         """What is waited for, in words; shown until the first text comes."""
         self._status.setText(text)
 
+    def append_thinking(self, text: str) -> None:
+        """The next piece of what the model thinks before it answers."""
+        if self.thinking is None:
+            self.thinking = ThinkingView()
+            self.thinking.toggled.connect(self.grown)
+            self._thinking_place.addWidget(self.thinking, 0)
+            self._status.hide()
+            self.grown.emit()
+        self.thinking.append(text)
+
     def append(self, text: str) -> None:
         """The next piece of the answer."""
+        if self.thinking is not None:
+            self.thinking.end()
         self._source.append(text)
         self._pending.append(text)
         if not self._frame.isActive():
@@ -72,6 +88,8 @@ class AnswerView(QWidget):
         self._show_pending()
         self._frame.stop()
         self._apply(self._splitter.finish())
+        if self.thinking is not None:
+            self.thinking.end()
         self._status.hide()
         self._figures.setText(figures)
         self._figures.setVisible(bool(figures))

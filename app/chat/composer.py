@@ -12,6 +12,7 @@ from app.generation import State
 from app.widgets import label, set_kind, set_style_property
 
 _MOST_LINES = 8
+_FIELD_MARGIN = 2
 _FORCE_AFTER_MS = 3000
 _HINT = "Enter sends  ·  Shift+Enter new line  ·  Esc stops"
 
@@ -43,7 +44,9 @@ class Composer(QFrame):
         texts = QVBoxLayout()
         texts.setSpacing(4)
         texts.addWidget(self.field)
-        texts.addWidget(label(_HINT, "muted"))
+        hint = label(_HINT, "muted")
+        hint.setIndent(_FIELD_MARGIN)
+        texts.addWidget(hint)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(18, 12, 12, 10)
         layout.setSpacing(12)
@@ -112,7 +115,7 @@ class MessageField(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.document().setDocumentMargin(2)
+        self.document().setDocumentMargin(_FIELD_MARGIN)
         self.document().documentLayout().documentSizeChanged.connect(lambda _size: self._fit())
         self._fit()
 
@@ -136,8 +139,12 @@ class MessageField(QPlainTextEdit):
         self.focus_changed.emit(False)
 
     def _fit(self) -> None:
-        # This kind of document measures its height in lines.
-        lines = max(1, min(_MOST_LINES, math.ceil(self.document().size().height())))
-        height = lines * self.fontMetrics().lineSpacing() + 8
+        spacing, layout = self.fontMetrics().lineSpacing(), self.document().documentLayout()
+        block, needed = self.document().begin(), 0.0
+        # By geometry: lines with letters of another font may be taller.
+        while block.isValid() and needed < _MOST_LINES * spacing:
+            needed += layout.blockBoundingRect(block).height()
+            block = block.next()
+        height = math.ceil(min(max(needed, spacing), _MOST_LINES * spacing)) + 8
         if height != self.height():
             self.setFixedHeight(height)

@@ -83,12 +83,12 @@ class StatsPanel(QFrame):
             color = _SPEED_COLORS[verdict(speed / plain)]
         self.speed.show_value(
             None if speed is None else speed / figures.dial_top,
-            words.MISSING if speed is None else f"{speed:.1f}",
+            words.speed(speed),
             "tok/s",
             color,
             None if plain is None else plain / figures.dial_top,
         )
-        self.reference.setText("" if plain is None else f"mark: plain decoding, measured {plain:.1f} tok/s")
+        self.reference.setText("" if plain is None else f"mark: plain decoding, measured {words.speed(plain)} tok/s")
 
     def _lay_out(self) -> None:
         body = QWidget()

@@ -47,6 +47,13 @@ def answer_line(done: Done) -> str:
     return line
 
 
+def speed(tokens_per_second: float | None) -> str:
+    """Tokens per second without its unit: `48.3`, `218`."""
+    if tokens_per_second is None:
+        return MISSING
+    return f"{tokens_per_second:.1f}" if tokens_per_second < 100 else f"{tokens_per_second:.0f}"
+
+
 def seconds(value: float | None) -> str:
     """A duration: `0.21 s`, `12.4 s`."""
     if value is None:

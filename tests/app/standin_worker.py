@@ -185,6 +185,7 @@ class Answer:
         try:
             self.prefill()
             self.first_s = time.monotonic()
+            self.think(self.worker.options.thinking)
             self.step(1, proposed=0)
             while self.sent < len(self.tokens):
                 self.worker.wait(1 / self.worker.options.steps_per_second)
@@ -208,9 +209,15 @@ class Answer:
         self.proposed += WIDTH - 1
         self.step(1 + self.worker.random.choice((0, 1, 1, 2, 2, 3, 5)), proposed=WIDTH - 1)
 
-    def step(self, count: int, proposed: int) -> None:
+    def think(self, text: str) -> None:
+        """Steps that give thinking before the answer."""
+        for piece in re.findall(r"\s*\S+", text):
+            self.worker.wait(1 / self.worker.options.steps_per_second)
+            self.step(0, proposed=0, thinking=piece)
+
+    def step(self, count: int, proposed: int, thinking: str = "") -> None:
         pieces = self.tokens[self.sent : self.sent + count]
-        accepted = len(pieces) - 1
+        accepted = max(len(pieces) - 1, 0)
         self.accepted += accepted
         self.sent += len(pieces)
         elapsed_s = time.monotonic() - self.first_s
@@ -220,6 +227,7 @@ class Answer:
         )
         step = Step(
             text="".join(pieces),
+            thinking=thinking,
             tokens=tokens,
             mode=self.mode,
             width=proposed + 1,
@@ -250,6 +258,7 @@ class Answer:
         decode_s = time.monotonic() - self.first_s if self.sent else 0.0
         return Done(
             text="".join(self.tokens[: self.sent]),
+            thinking=self.worker.options.thinking,
             token_ids=tuple(range(self.sent)),
             tokens=self.sent,
             steps=self.steps,
@@ -270,6 +279,7 @@ class Answer:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--answer", default="Hello there, this is an answer.")
+    parser.add_argument("--thinking", default="")
     parser.add_argument("--answer-file", type=Path)
     parser.add_argument("--echo", action="store_true", help="answer with the conversation that was sent")
     parser.add_argument("--steps-per-second", type=float, default=500.0)

@@ -106,3 +106,27 @@ def test_an_answer_stopped_before_its_first_word_has_nothing_to_copy(answer: Ans
     answer.finish("Stopped before the answer was complete.")
     assert not answer._copy.isVisible()
     assert answer._figures.isVisible()
+
+
+def test_thinking_is_folded_away_and_can_be_watched(answer: AnswerView, qtbot: QtBot) -> None:
+    answer.set_status("Reading the prompt")
+    answer.append_thinking("First ")
+    assert answer.thinking is not None
+    qtbot.waitUntil(answer.thinking.isVisible)
+    assert not answer._status.isVisible()
+    assert not answer.thinking.box.isVisible()
+    assert answer.thinking.button.accessibleName() == "Thinking"
+    answer.thinking.button.click()
+    assert answer.thinking.box.isVisible()
+    for number in range(200):
+        answer.append_thinking(f"thought {number}\n")
+    box = answer.thinking.box
+    assert box.toPlainText().startswith("First thought 0\nthought 1\n")
+    assert box.verticalScrollBar().value() == box.verticalScrollBar().maximum() > 0
+    box.verticalScrollBar().setValue(3)
+    answer.append_thinking("more\n")
+    assert box.verticalScrollBar().value() == 3
+    answer.append("The answer.")
+    assert answer.thinking.button.accessibleName() == "Thoughts"
+    answer.finish("")
+    assert answer.source == "The answer."

@@ -78,6 +78,11 @@ def test_a_long_message_grows_the_field_to_eight_lines(composer: Composer) -> No
     assert heights[0] < heights[1] < heights[2] == heights[3]
 
 
+def test_lines_with_taller_letters_still_fit(composer: Composer, qtbot: QtBot) -> None:
+    composer.set_text("one\nmit 日本語 🙂\nthree 🙂🙂")
+    qtbot.waitUntil(lambda: composer.field.verticalScrollBar().maximum() == 0)
+
+
 @pytest.mark.parametrize("state", [State.LOADING, State.PREFILL, State.ANSWERING])
 def test_the_button_stops_what_takes_no_message(
     composer: Composer, qtbot: QtBot, sent: list[str], state: State

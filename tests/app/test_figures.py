@@ -17,6 +17,7 @@ def step(elapsed_s: float, so_far: int, tokens: int, mode: Mode = "gpu", width: 
     proposed = 0 if mode == "plain" or elapsed_s == 0 else width - 1
     return Step(
         text="x",
+        thinking="",
         tokens=tuple(StepToken(0, "x", "draft") for _ in range(tokens)),
         mode=mode,
         width=proposed + 1,
@@ -39,8 +40,8 @@ def done(
     mode: Mode = "gpu", tokens: int = 101, decode_s: float = 2.0, plain_ms: float = 50.0, **changes: object
 ) -> Done:
     values: dict[str, object] = {
-        "text": "x", "token_ids": (), "tokens": tokens, "steps": 30, "accepted_per_step": 3.3, "proposed": 210,
-        "accepted": 70, "tokens_per_second": (tokens - 1) / decode_s if tokens > 1 else 0.0,
+        "text": "x", "thinking": "", "token_ids": (), "tokens": tokens, "steps": 30, "accepted_per_step": 3.3,
+        "proposed": 210, "accepted": 70, "tokens_per_second": (tokens - 1) / decode_s if tokens > 1 else 0.0,
         "time_to_first_token_s": 0.21, "prompt_tokens": 40, "reused_tokens": 0, "decode_s": decode_s,
         "plain_ms_per_token": plain_ms, "mode": mode, "finish_reason": "stop",
     }  # fmt: skip
@@ -184,6 +185,7 @@ def test_the_line_under_an_answer() -> None:
 
 
 def test_units() -> None:
+    assert [words.speed(value) for value in (None, 48.34, 218.5)] == ["—", "48.3", "218"]
     assert [words.seconds(value) for value in (None, 0.214, 12.34)] == ["—", "0.21 s", "12.3 s"]
     assert [words.milliseconds(value) for value in (None, 0.44, 56.7)] == ["—", "0.4 ms", "57 ms"]
     assert [words.memory(value) for value in (None, 312_400_000, 6_120_000_000)] == ["—", "312 MB", "6.1 GB"]

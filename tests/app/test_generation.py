@@ -330,6 +330,19 @@ def test_the_chosen_mode_is_used(make_generation: MakeGeneration, qtbot: QtBot) 
     assert recorder.answers[0].done.mode == "plain"
 
 
+def test_thinking_is_told_apart_and_stays_out_of_the_conversation(
+    make_generation: MakeGeneration, qtbot: QtBot
+) -> None:
+    generation, recorder = loaded(make_generation, qtbot, "--thinking", "Let me see.", "--answer", "Yes.")
+    thoughts: list[str] = []
+    generation.thinking_added.connect(thoughts.append)
+    generation.send("Is it?")
+    wait_for(qtbot, generation, State.IDLE)
+    assert "".join(thoughts) == "Let me see."
+    assert recorder.text == "Yes."
+    assert generation.conversation.messages[1].content == "Yes."
+
+
 def test_noise_on_the_workers_error_output_breaks_nothing(
     make_generation: MakeGeneration, qtbot: QtBot, caplog: pytest.LogCaptureFixture
 ) -> None:
