@@ -133,9 +133,9 @@ def test_a_file_without_suffix_is_read(tmp_path: Path) -> None:
 
 def test_the_demo_header_is_read_fast() -> None:
     read_gguf(demo_pair().target)
-    start = time.perf_counter()
+    start = time.process_time()
     read_gguf(demo_pair().target)
-    assert time.perf_counter() - start < 0.5  # measured 0.06 to 0.1 s for 49,152 tokens and 48,900 merges
+    assert time.process_time() - start < 0.5  # measured 0.06 to 0.1 s for 49,152 tokens and 48,900 merges
 
 
 # -------------------------------------------------------------- the demo target
@@ -276,10 +276,10 @@ def test_absurd_counts_are_refused_at_once(tiny: tuple[Path, int], tmp_path: Pat
     content = bytearray(tiny[0].read_bytes())
     content[offset : offset + 8] = struct.pack("<Q", 2**60)
     (tmp_path / "huge.gguf").write_bytes(content)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(UnreadableModel, match="a count in its header is impossible"):
         load_gguf(tmp_path / "huge.gguf", dequantize=True)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_long_list_announced_by_a_short_file_is_refused_without_making_it(tmp_path: Path) -> None:
