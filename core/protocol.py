@@ -116,7 +116,7 @@ class BlasReport(msgspec.Struct, frozen=True):
     name: str
     """`OpenBLAS`, `stock`, or `Metal` where the CPU back end is not used."""
     path: str
-    verdict: Literal["checked", "not needed", "not found", "wrong results", "switched off"]
+    verdict: Literal["checked", "not needed", "not found", "wrong results", "switched off", "too late"]
     hint: str = ""
 
 
@@ -194,7 +194,9 @@ class Step(_Message, frozen=True):
     """One decode step: what one verification pass gave."""
 
     text: str
-    """New text that is certain: whole characters, no beginning of a stop string."""
+    """New text of the answer that is certain: whole characters, no beginning of a stop string."""
+    thinking: str
+    """New text of the model's thinking, which is no part of the answer."""
     tokens: tuple[StepToken, ...]
     mode: Mode
     width: int
@@ -221,6 +223,8 @@ class Done(_Message, frozen=True):
     """The end of an answer, with its figures."""
 
     text: str
+    """The answer, without the thinking before it: what belongs into the conversation."""
+    thinking: str
     token_ids: tuple[int, ...]
     tokens: int
     steps: int
@@ -243,7 +247,7 @@ class Done(_Message, frozen=True):
     @classmethod
     def nothing(cls, mode: Mode) -> Done:
         """An answer that was cancelled before anything happened."""
-        return cls("", (), 0, 0, 0.0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, mode, "cancelled")
+        return cls("", "", (), 0, 0, 0.0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, mode, "cancelled")
 
 
 class ModeTiming(msgspec.Struct, frozen=True):

@@ -127,6 +127,8 @@ class Chat:
             self._status.show(f"reading the prompt ({event.done} of {event.total} tokens)")
         elif isinstance(event, Step):
             self._status.clear()
+            if event.thinking and sys.stderr.isatty():
+                print(f"\x1b[2m{event.thinking}\x1b[0m", end="", file=sys.stderr, flush=True)
             print(event.text, end="", flush=True)
         elif isinstance(event, Done):
             self._status.clear()

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import psutil
@@ -19,6 +18,7 @@ import psutil
 from core import __version__
 from core.cli.common import engine
 from core.errors import MirrorError
+from core.machine import chip_name
 from core.pairs import demo_pair
 from core.paths import cache_dir, state_dir
 from core.protocol import Hello
@@ -119,14 +119,3 @@ def _folders() -> Iterator[Finding]:
             yield Finding("ok", what, f"{folder}, {size_mb:.1f} MB used, {free_gb:.0f} GB free")
         else:
             yield Finding("bad", what, f"{folder} cannot be written", "Make it writable, or set MIRROR_SD_HOME.")
-
-
-def chip_name() -> str:
-    """The processor as its maker calls it."""
-    if sys.platform == "darwin":
-        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -11,6 +11,7 @@ from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
 from core.engine.sources import PlainSource, SerialSource, Source
 from core.engine.text import Detokenizer, StopStrings
+from core.engine.thinking import Split, ThinkingSplitter
 from core.errors import BadRequest, Cancelled
 from core.protocol import BusySpan, Done, FinishReason, Generate, GenerateOptions, Prefill, Step, StepToken
 
@@ -29,14 +30,17 @@ class Answer:
         self._stops = StopStrings(request.options.stop)
         self._began_s = time.perf_counter()
         self._first_token_s = self._last_token_s = 0.0
-        self._text: list[str] = []
+        self._text = self._thinking = ""
         self._token_ids: list[int] = []
         self._steps = self._proposed = self._accepted = 0
         self._reused = 0
+        self._splitter = ThinkingSplitter(opened=False)
 
     def events(self) -> Iterator[Prefill | Step | Done]:
         """`Prefill`..., `Step`..., `Done`. Raises `PromptTooLong` and the errors of the chat template."""
-        prompt = render_prompt(self._loaded.tokenizer, self._request.messages).ids
+        rendered = render_prompt(self._loaded.tokenizer, self._request.messages)
+        prompt = rendered.ids
+        self._splitter = ThinkingSplitter(rendered.opens_thinking)
         session = self._loaded.session
         finish: FinishReason = "cancelled"
         try:
@@ -72,23 +76,30 @@ class Answer:
             self._accepted += step.accepted
         if len(step.proposals) == 0:
             self._loaded.plain_cost.add(_milliseconds(step.target_busy))
-        finish, tokens, pieces = step.finish, [], []
+        finish, tokens = step.finish, []
+        known_text, known_thinking = len(self._text), len(self._thinking)
         for index, token in enumerate(step.tokens):
             tokens.append(self._describe(step, index))
             self._token_ids.append(token)
-            pieces.append(self._stops.add(self._detokenizer.add(token)))
+            self._take(self._splitter.add(self._detokenizer.add(token)))
             if self._stops.found:
                 finish = "stop_string"  # tokens behind it are not part of the answer
                 break
         if finish is not None:
-            pieces += [self._stops.add(self._detokenizer.flush()), self._stops.flush()]
-        text = "".join(pieces)
-        self._text.append(text)
-        return self._event(step, text, tuple(tokens)), finish
+            self._take(self._splitter.add(self._detokenizer.flush()))
+            self._take(self._splitter.flush())
+            self._text += self._stops.flush()
+        return self._event(step, self._text[known_text:], self._thinking[known_thinking:], tuple(tokens)), finish
 
-    def _event(self, step: DecodeStep, text: str, tokens: tuple[StepToken, ...]) -> Step:
+    def _take(self, split: Split) -> None:
+        """Stop strings count in the answer only."""
+        self._thinking += split.thinking
+        self._text += self._stops.add(split.answer)
+
+    def _event(self, step: DecodeStep, text: str, thinking: str, tokens: tuple[StepToken, ...]) -> Step:
         return Step(
             text=text,
+            thinking=thinking,
             tokens=tokens,
             mode=step.mode,
             width=len(step.proposals) + 1,
@@ -126,7 +137,8 @@ class Answer:
         tokens = len(self._token_ids)
         decode_s = self._last_token_s - self._first_token_s
         return Done(
-            text="".join(self._text),
+            text=self._text,
+            thinking=self._thinking,
             token_ids=tuple(self._token_ids),
             tokens=tokens,
             steps=self._steps,

@@ -30,6 +30,7 @@ _CANDIDATES = (
     "/usr/local/lib/libopenblas.so.0",
 )
 _INSTALL_HINT = "Install OpenBLAS for a model that answers about twenty times faster (Debian: libopenblas0-pthread)."
+_TOO_LATE_HINT = "mlx was imported before core.engine: import core.engine first."
 _WRONG_HINT = "This OpenBLAS computes wrong products on this processor; try another version, or set OPENBLAS_CORETYPE."
 
 # Row counts of decoding and prefill against an inner size and a column count that are no multiples of a kernel's tile.
@@ -57,6 +58,8 @@ def prepare() -> BlasReport:
         return BlasReport("Metal", "", "not needed")
     if os.environ.get(SWITCH) == "stock":
         return BlasReport("stock", "", "switched off")
+    if "mlx.core" in sys.modules:
+        return BlasReport("stock", "", "too late", _TOO_LATE_HINT)
     library = find_library()
     if library is None:
         return BlasReport("stock", "", "not found", _INSTALL_HINT)

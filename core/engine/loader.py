@@ -68,6 +68,17 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
     return loaded
 
 
+def load_pair_now(pair: Pair) -> LoadedPair:
+    """`load_pair` for callers that neither show progress nor stop."""
+    loading = load_pair(pair, lambda: False)
+    while True:
+        try:
+            next(loading)
+        except StopIteration as ended:
+            loaded: LoadedPair = ended.value
+            return loaded
+
+
 _STAGES = ("reading the target", "reading the draft", "measuring plain decoding")
 
 

@@ -82,6 +82,10 @@ class Tokenizer:
             ends.add(hugging_face.eos_token_id)
         return cls(hugging_face, ends, folder.name)
 
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer's files in the Hugging Face layout."""
+        self._hf.save_pretrained(str(folder))
+
     @property
     def chat_template(self) -> str | None:
         """The Jinja template that renders a conversation, where the model has one."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+import core.engine  # noqa: F401  isort: skip
 from helpers.folders import write_tiny_pair
 
 

@@ -8,15 +8,10 @@ import core.engine  # noqa: F401
 @pytest.fixture(scope="session")
 def demo():
     """The demo pair, loaded once for all tests of the engine. Tests leave its session as they like."""
-    from core.engine.loader import load_pair
+    from core.engine.loader import load_pair_now
     from core.pairs import demo_pair
 
-    loading = load_pair(demo_pair(), lambda: False)
-    while True:
-        try:
-            next(loading)
-        except StopIteration as ended:
-            return ended.value
+    return load_pair_now(demo_pair())
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import core.engine
 from core.engine import blas
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only MLX's Linux wheel needs another BLAS")
@@ -38,6 +39,18 @@ def test_the_systems_openblas_is_checked_then_loaded_before_mlx(tmp_path):
     assert report["verdict"] == "checked"
     assert report["early"]
     assert report["mapped"]
+
+
+def test_these_tests_run_on_it():
+    """Else they would take twenty times as long; whoever imports mlx before core.engine is found here."""
+    assert core.engine.BLAS.verdict == ("switched off" if os.environ.get(blas.SWITCH) == "stock" else "checked")
+
+
+def test_mlx_imported_first_is_told(tmp_path):
+    code = "import mlx.core, core.engine; print(core.engine.BLAS.verdict)"
+    environment = {**os.environ, "MIRROR_SD_HOME": str(tmp_path)}
+    child = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert child.stdout == "too late\n"
 
 
 def test_the_check_is_remembered(tmp_path):
@@ -76,6 +89,7 @@ def test_a_library_with_wrong_products_is_not_trusted(tmp_path):
 def test_without_a_library_there_is_a_hint(monkeypatch):
     monkeypatch.setattr(blas, "_CANDIDATES", ("/nonexistent/lib*.so",))
     monkeypatch.delenv(blas.SWITCH, raising=False)
+    monkeypatch.delitem(sys.modules, "mlx.core", raising=False)
     report = blas.prepare()
     assert (report.name, report.verdict) == ("stock", "not found")
     assert "libopenblas" in report.hint

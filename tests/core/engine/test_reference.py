@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import mlx.core as mx
 import msgspec
@@ -17,7 +18,7 @@ from mlx.utils import tree_flatten
 from core.engine.drafter_mlx import MlxDrafter
 from core.engine.session import Session
 from core.engine.target import Target
-from helpers.reference import Array, ReferenceDraft, ReferenceLlamaLayer, relative_error, rms_norm
+from helpers.reference import MISTAKES, Array, NormOverAllChannels, ReferenceDraft, ReferenceLlamaLayer, relative_error
 from helpers.tiny import LAYERS, MASK, VOCABULARY, tiny_drafter, tiny_target
 
 TOLERANCE = 1e-5
@@ -108,18 +109,22 @@ class Twins:
             delta = expected_attention + expected_mlp
             found[f"layer {i}"] = relative_error(float64(output) - float64(rows), delta)
             rows, expected = output, expected + delta
-        found["logits"] = relative_error(*self.logits())
+        found["logits"] = relative_error(*self.logits(*target_matrices(self.drafter._target)))
         return found
 
-    def logits(self, anchor: int = 7) -> tuple[Array, Array]:
+    def logits(self, embedding: Array, head: Array, anchor: int = 7) -> tuple[Array, Array]:
         """Logits of the block after `anchor`, the drafter's and the reference's, [block - 1, vocabulary]."""
-        config, target = self.draft.config, self.drafter._target
-        embedding = float64(target.model.model.embed_tokens.weight)
-        head = float64(target.model.lm_head.weight) if "lm_head" in target.model else embedding
+        config = self.draft.config
         block = embedding[[anchor] + [config.mask_token_id] * (config.block_size - 1)]
-        scale = getattr(target.model.model, "embed_scale", 1.0)
         proposed = self.drafter.propose(mx.array([anchor], dtype=mx.uint32), self.context, config.block_size - 1)
-        return float64(proposed), self.reference.logits(block * scale, head)
+        return float64(proposed), self.reference.logits(block, head)
+
+
+def target_matrices(target: Target) -> tuple[Array, Array]:
+    """The embedding as the target scales it, and the LM head, each [vocabulary, hidden]."""
+    embedding = float64(target.model.model.embed_tokens.weight)
+    head = float64(target.model.lm_head.weight) if "lm_head" in target.model else embedding
+    return embedding * getattr(target.model.model, "embed_scale", 1.0), head
 
 
 def too_far(errors: dict[str, float]) -> dict[str, float]:
@@ -186,10 +191,10 @@ def drafts(draw):
 
 
 @given(draft=drafts())
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_drafts_of_any_shape_equal_the_reference(draft):
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_drafts_of_any_shape_equal_the_reference(target, draft):
     changes, chunks = draft
-    twins = Twins(tiny_drafter(tiny_target(), **changes))
+    twins = Twins(tiny_drafter(target, **changes))
     twins.ingest(chunks)
     assert too_far(twins.errors()) == {}
 
@@ -221,13 +226,12 @@ def test_the_scale_of_a_heads_queries_or_keys_does_not_matter(target, projection
         heads = linear.weight.shape[0] // layer.self_attn[norm].weight.shape[0]
         factors = mx.array(np.geomspace(0.1, 30, heads), dtype=mx.float32)
         linear.weight = (linear.weight.reshape(heads, -1) * factors[:, None]).reshape(linear.weight.shape)
-    for twins in (plain, scaled):
+    careless = [Twins(twins.drafter, NormOverAllChannels) for twins in (plain, scaled)]
+    for twins in (plain, scaled, *careless):
         twins.ingest([20, 11])
-    assert relative_error(scaled.logits()[0], plain.logits()[0]) < TOLERANCE
-
-    careless = Twins(scaled.drafter, NormOverAllChannels)
-    careless.ingest([20, 11])
-    assert relative_error(careless.logits()[1], plain.logits()[0]) > FAR
+    matrices = target_matrices(target)
+    assert relative_error(scaled.logits(*matrices)[0], plain.logits(*matrices)[0]) <= TOLERANCE
+    assert relative_error(*(twins.logits(*matrices)[1] for twins in careless)) > FAR
 
 
 # ----------------------------------------------------------------------- YaRN
@@ -257,72 +261,6 @@ def test_yarn_keeps_fast_pairs_stretches_slow_ones_and_warms_the_scores(target):
 # ------------------------------------------------------------- known mistakes
 
 
-class NormOverAllChannels(ReferenceDraft):
-    def head_norm(self, heads, name):
-        weight = np.tile(self.weights[f"{name}.weight"], heads.shape[1])
-        return rms_norm(heads.reshape(len(heads), -1), weight, self.config.rms_norm_eps).reshape(heads.shape)
-
-
-class InterleavedRope(ReferenceDraft):
-    def rotate(self, heads, first):
-        halves = super().rotate(np.concatenate([heads[..., 0::2], heads[..., 1::2]], axis=-1), first)
-        return np.stack(np.split(halves, 2, axis=-1), axis=-1).reshape(heads.shape)
-
-
-class PositionsWithoutP(ReferenceDraft):
-    def ingest(self, features):
-        self.new_rows = len(features)
-        super().ingest(features)
-
-    def ingest_position(self):
-        return 0
-
-    def block_position(self):
-        return self.new_rows
-
-
-class MeanSubtracted(ReferenceDraft):
-    def norm(self, rows, name):
-        return super().norm(rows - rows.mean(axis=-1, keepdims=True), name)
-
-
-class LastChunkOnly(ReferenceDraft):
-    def ingest(self, features):
-        self.__init__(self.config, self.weights)
-        super().ingest(features)
-
-
-class AnchorPredicts(ReferenceDraft):
-    def predicting(self, rows):
-        return rows[:-1]
-
-
-class ContextThroughTheLayersNorm(ReferenceDraft):
-    def context_rows(self, features, layer):
-        return self.norm(super().context_rows(features, layer), f"layers.{layer}.input_layernorm")
-
-
-class HeadsShareInTurn(ReferenceDraft):
-    def kv_head(self, head):
-        return head % self.config.num_key_value_heads
-
-
-class BlockOneLate(ReferenceDraft):
-    def block_position(self):
-        return self.length + 1
-
-
-MISTAKES = [
-    NormOverAllChannels,
-    InterleavedRope,
-    PositionsWithoutP,
-    MeanSubtracted,
-    LastChunkOnly,
-    AnchorPredicts,
-    ContextThroughTheLayersNorm,
-    HeadsShareInTurn,
-    BlockOneLate,
-]
 MISREADINGS = [
     {"is_causal": True},
     {"sliding_window": 21},
@@ -332,7 +270,7 @@ MISREADINGS = [
     {"input_embedding_scale": 1.0},
     {"output_multiplier": 1.0},
 ]
-STRICT = {
+REVEALING = {
     "layer_types": (SLIDING, FULL),
     "sliding_window": 20,
     "rope_scaling": YARN,
@@ -351,13 +289,13 @@ def test_a_known_mistake_is_far_from_the_draft(target, mistake):
 
 @pytest.mark.parametrize("misread", MISREADINGS, ids=lambda misread: next(iter(misread)))
 def test_a_field_read_wrongly_is_far_from_the_draft(target, misread):
-    twins = Twins(tiny_drafter(target, **STRICT), **misread)
+    twins = Twins(tiny_drafter(target, **REVEALING), **misread)
     twins.ingest([20, 11])
     assert max(twins.errors().values()) > FAR
 
 
 def test_the_draft_that_shows_misread_fields_equals_the_reference(target):
-    twins = Twins(tiny_drafter(target, **STRICT))
+    twins = Twins(tiny_drafter(target, **REVEALING))
     twins.ingest([20, 11])
     assert too_far(twins.errors()) == {}
 
@@ -393,6 +331,8 @@ def llama_layers(target: Target) -> list[ReferenceLlamaLayer]:
 def test_the_targets_layers_read_through_taps_equal_the_reference(head_dim, passes):
     """Passes are (rows, rows committed); the reference never remembers a row that was not committed."""
     target = tiny_target(head_dim=head_dim)
+    for layer in target.layers:  # scores near one, as trained models have: sharp ones magnify the rounding of angles
+        layer.self_attn.q_proj.weight *= 0.125
     target.set_taps(range(LAYERS))
     layers, session, random = llama_layers(target), Session(target, None), np.random.default_rng(6)
     embedding = float64(target.model.model.embed_tokens.weight)
@@ -401,11 +341,8 @@ def test_the_targets_layers_read_through_taps_equal_the_reference(head_dim, pass
         taps = session.forward(mx.array(tokens, dtype=mx.uint32)).taps
         session.commit(tokens[:kept].tolist(), taps)
         streams = [embedding[tokens], *map(float64, taps)]
-        expected = streams[0]
         for layer, (before, after) in zip(layers, pairwise(streams), strict=True):
-            delta = layer(expected, keep=kept)
-            assert relative_error(after - before, delta) <= TOLERANCE
-            expected = expected + delta
+            assert relative_error(after - before, layer(before, keep=kept)) <= TOLERANCE
 
 
 def test_a_row_that_should_have_been_forgotten_is_far_from_the_target():
@@ -422,23 +359,28 @@ def test_a_row_that_should_have_been_forgotten_is_far_from_the_target():
 # -------------------------------------------------------------- the demo pair
 
 
-@pytest.mark.parametrize(("start", "length"), [(0, 50), (40, 120), (130, 200)])
-def test_the_demo_draft_on_real_text_proposes_what_the_reference_does(demo, english_tokens, start, length):
+@pytest.fixture(scope="module")
+def demo_text(demo):
+    """200 tokens of real text and the one after them, and their tap rows."""
     if demo.target.dtype != mx.float32:
         pytest.skip("this device loads the demo pair in fewer bits than float32")
-    tokens = english_tokens[start : start + length + 1]
-    twins = Twins(demo.drafter)
-    taps = demo.target.forward(mx.array(tokens[:-1]), demo.target.make_cache()).taps
-    for rows in (slice(0, length // 2), slice(length // 2, length)):
-        twins.ingest_rows([tap[rows] for tap in taps])
-    proposed, expected = twins.logits(anchor=tokens[-1])
-    assert relative_error(proposed, expected) < 1e-4
-    assert (proposed.argmax(axis=-1) == expected.argmax(axis=-1)).all()
+    text = (Path(__file__).parent / "data" / "english.txt").read_text()
+    tokens = demo.tokenizer.encode(text, parse_special=False)[:201]
+    return tokens, demo.target.forward(mx.array(tokens[:-1]), demo.target.make_cache()).taps
 
 
 @pytest.fixture(scope="module")
-def english_tokens(demo):
-    from pathlib import Path
+def demo_matrices(demo):
+    """The target's embedding and LM head."""
+    return target_matrices(demo.target)
 
-    text = (Path(__file__).parent / "data" / "english.txt").read_text()
-    return demo.tokenizer.encode(text, parse_special=False)
+
+@pytest.mark.parametrize("length", [50, 120, 200])
+def test_the_demo_draft_on_real_text_proposes_what_the_reference_does(demo, demo_text, demo_matrices, length):
+    tokens, taps = demo_text
+    twins = Twins(demo.drafter)
+    for rows in (slice(0, length // 2), slice(length // 2, length)):
+        twins.ingest_rows([tap[rows] for tap in taps])
+    proposed, expected = twins.logits(*demo_matrices, anchor=tokens[length])
+    assert relative_error(proposed, expected) < 1e-4
+    assert (proposed.argmax(axis=-1) == expected.argmax(axis=-1)).all()

@@ -1,0 +1,54 @@
+"""The public `dflash` package as a peer: `dflash_peer.py MODEL_FOLDER DRAFT_FOLDER [BLAS_LIBRARY]`.
+
+Runs in an environment of its own, where dflash 0.1.0 is installed without its dependencies: it pins other versions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import time
+from importlib.metadata import version
+
+if len(sys.argv) > 3:
+    ctypes.CDLL(sys.argv[3], ctypes.RTLD_GLOBAL)  # the BLAS that we use ourselves
+
+import dflash.model_mlx
+import mlx.core as mx
+import mlx_lm
+from mlx.utils import tree_map
+
+# It only knows how to load from the hub.
+dflash.model_mlx.snapshot_download = lambda folder, **_options: folder
+
+
+def main() -> None:
+    """Answer requests until the end of input."""
+    model, tokenizer = mlx_lm.load(sys.argv[1])
+    tokenizer.eos_token_ids = set()  # every answer has the length that was asked for
+    draft = dflash.model_mlx.load_draft(sys.argv[2])
+    draft.update(tree_map(lambda weight: weight.astype(mx.float32), draft.parameters()))  # as ours on a CPU
+    mx.eval(draft.parameters())
+    print(json.dumps({"dflash": version("dflash"), "mlx": mx.__version__}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        began_s = time.perf_counter()
+        times_s, tokens = [], []
+        for response in dflash.model_mlx.stream_generate(
+            model, draft, tokenizer, mx.array(request["prompt"]), max_tokens=request["max_tokens"]
+        ):
+            if response.tokens:
+                tokens += [int(token) for token in response.tokens]
+                times_s.append(time.perf_counter())
+        answer = {
+            "tokens": tokens,
+            "first_token_s": times_s[0] - began_s,
+            "decode_s": times_s[-1] - times_s[0],
+            "steps": len(times_s) - 1,
+        }
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
