@@ -28,14 +28,15 @@ def relative_error(got: npt.ArrayLike, expected: Array) -> float:
 
 def rms_norm(rows: Array, weight: Array, eps: float) -> Array:
     """Divide by the root mean square of the last axis. No mean is subtracted."""
-    return rows / np.sqrt(np.mean(rows * rows, axis=-1, keepdims=True) + eps) * weight
+    mean_square: Array = np.mean(rows * rows, axis=-1, keepdims=True)
+    return rows * (mean_square + eps) ** -0.5 * weight
 
 
 def swiglu(rows: Array, weights: Weights, prefix: str) -> Array:
-    gate = rows @ weights[f"{prefix}gate_proj.weight"].T
-    return (gate / (1 + np.exp(-gate)) * (rows @ weights[f"{prefix}up_proj.weight"].T)) @ weights[
-        f"{prefix}down_proj.weight"
-    ].T
+    gate, up, down = (weights[f"{prefix}{name}_proj.weight"].T for name in ("gate", "up", "down"))
+    opened = rows @ gate
+    product: Array = (opened / (1 + np.exp(-opened)) * (rows @ up)) @ down
+    return product
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,13 @@ class ReferenceDraft:
         self.config = config
         self.weights = weights
         self.rope = make_rope(config.head_dim, config.rope_theta, config.rope_scaling)
+        self._forget()
+
+    def _forget(self) -> None:
         self.length = 0
         """Context positions: P before an ingest of S rows, P + S after it."""
-        empty = np.zeros((0, config.num_key_value_heads, config.head_dim))
-        self.context = [(empty, empty) for _ in range(config.num_hidden_layers)]
+        empty = np.zeros((0, self.config.num_key_value_heads, self.config.head_dim))
+        self.context = [(empty, empty) for _ in range(self.config.num_hidden_layers)]
         """Keys (normed and turned) and values of each layer, [length, kv heads, head dim]."""
 
     # ---------------------------------------------------- what others got wrong
@@ -226,3 +230,74 @@ class ReferenceLlamaLayer:
         self.keys, self.values = keys[: past + keep], values[: past + keep]
         after = rms_norm(rows + attention, self.weights["post_attention_layernorm.weight"], self.eps)
         return attention + swiglu(after, self.weights, "mlp.")
+
+
+# Mistakes that implementations of DFlash made: each has to show.
+
+
+class NormOverAllChannels(ReferenceDraft):
+    def head_norm(self, heads: Array, name: str) -> Array:
+        weight = np.tile(self.weights[f"{name}.weight"], heads.shape[1])
+        return rms_norm(heads.reshape(len(heads), -1), weight, self.config.rms_norm_eps).reshape(heads.shape)
+
+
+class InterleavedRope(ReferenceDraft):
+    def rotate(self, heads: Array, first: int) -> Array:
+        halves = super().rotate(np.concatenate([heads[..., 0::2], heads[..., 1::2]], axis=-1), first)
+        return np.stack(np.split(halves, 2, axis=-1), axis=-1).reshape(heads.shape)
+
+
+class PositionsWithoutP(ReferenceDraft):
+    def ingest(self, features: Array) -> None:
+        self.new_rows = len(features)
+        super().ingest(features)
+
+    def ingest_position(self) -> int:
+        return 0
+
+    def block_position(self) -> int:
+        return self.new_rows
+
+
+class MeanSubtracted(ReferenceDraft):
+    def norm(self, rows: Array, name: str) -> Array:
+        return super().norm(rows - rows.mean(axis=-1, keepdims=True), name)
+
+
+class LastChunkOnly(ReferenceDraft):
+    def ingest(self, features: Array) -> None:
+        self._forget()
+        super().ingest(features)
+
+
+class AnchorPredicts(ReferenceDraft):
+    def predicting(self, rows: Array) -> Array:
+        return rows[:-1]
+
+
+class ContextThroughTheLayersNorm(ReferenceDraft):
+    def context_rows(self, features: Array, layer: int) -> Array:
+        return self.norm(super().context_rows(features, layer), f"layers.{layer}.input_layernorm")
+
+
+class HeadsShareInTurn(ReferenceDraft):
+    def kv_head(self, head: int) -> int:
+        return head % self.config.num_key_value_heads
+
+
+class BlockOneLate(ReferenceDraft):
+    def block_position(self) -> int:
+        return self.length + 1
+
+
+MISTAKES = [
+    NormOverAllChannels,
+    InterleavedRope,
+    PositionsWithoutP,
+    MeanSubtracted,
+    LastChunkOnly,
+    AnchorPredicts,
+    ContextThroughTheLayersNorm,
+    HeadsShareInTurn,
+    BlockOneLate,
+]

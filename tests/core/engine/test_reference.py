@@ -191,7 +191,7 @@ def drafts(draw):
 
 
 @given(draft=drafts())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 def test_drafts_of_any_shape_equal_the_reference(target, draft):
     changes, chunks = draft
     twins = Twins(tiny_drafter(target, **changes))
