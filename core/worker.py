@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Iterator
 from functools import partial
 
+from core.activity import working
 from core.errors import InternalError, MirrorError, ProtocolError
 from core.protocol import (
     HEADER_BYTES,
@@ -110,7 +111,8 @@ def serve(requests: Requests, pipe: EventPipe, owner: str) -> None:
     for frame in requests:
         if isinstance(frame.body, Shutdown):
             break
-        with contextlib.closing(service.answer(frame.body, partial(requests.cancelled, frame.id))) as events:
+        answering = service.answer(frame.body, partial(requests.cancelled, frame.id))
+        with contextlib.closing(answering) as events, working(type(frame.body).__name__):
             _forward(events, pipe, frame.id)
     service.close()
 

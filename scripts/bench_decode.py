@@ -33,16 +33,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", metavar="PATH")
     parser.add_argument("--draft", metavar="DIR")
-    parser.add_argument("--prompts", type=int, default=len(PROMPTS), metavar="N", help="how many of the fixed prompts")
+    parser.add_argument("--prompts", type=int, default=10, metavar="N", help="how many of the fixed prompts")
     parser.add_argument("--max-tokens", type=int, default=64, metavar="N")
     parser.add_argument("--runs", type=int, default=5, metavar="N")
     parser.add_argument("--skip-dflash", action="store_true", help="do not measure the public dflash package")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     loaded = load_pair_now(pair_from_paths(arguments.target, arguments.draft))
-    prompts = [
-        render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids for prompt in PROMPTS[: arguments.prompts]
-    ]
+    chosen = PROMPTS[:: max(1, len(PROMPTS) // arguments.prompts)][: arguments.prompts]
+    prompts = [render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids for prompt in chosen]
     model = _exported(loaded)
     with ExitStack() as stack:
         mlx_lm = stack.enter_context(

@@ -1,14 +1,55 @@
-"""The fixed prompts of `mirror-sd bench` and of the comparison of modes in the tests."""
+"""The fixed prompts of benchmarks, of `mirror-sd bench`, and of the comparison of modes in the tests.
+
+Forty of several kinds: the text of an answer decides how well a draft does.
+"""
 
 PROMPTS: tuple[str, ...] = (
+    # Talk and explanation
     "Write a short story about a lighthouse keeper who finds a letter in a bottle.",
     "Explain to a child why the sky is blue.",
-    "Give me a recipe for pancakes with the steps numbered.",
     "What is the capital of France, and what is it known for?",
+    "What is the difference between a virus and a bacterium?",
+    "Summarise the water cycle in three sentences.",
+    "Hi! How are you today?",
+    "Why do cats purr?",
+    "Describe the taste of an orange to someone who has never eaten one.",
+    "Who wrote Romeo and Juliet, and what happens at the end?",
+    "Tell me a joke about a programmer and a light bulb.",
+    # Code
     "Write a Python function that returns the n-th Fibonacci number.",
+    "Write a Python function that reverses a list, and explain it in two short sentences.",
+    "What does this do? for i in range(10): print(i * i)",
+    "Write an SQL query that counts the orders of each customer.",
+    "Write a bash command that finds all files larger than 100 MB.",
+    'Fix this JSON: {"name": "Ada", "age": 36,}',
+    "Write a regular expression that matches an email address.",
+    "Explain the difference between a list and a tuple in Python.",
+    # Lists and forms
+    "Give me a recipe for pancakes with the steps numbered.",
     "List five ways to save water at home.",
     "Write a polite email asking a landlord to repair a leaking tap.",
-    "What is the difference between a virus and a bacterium?",
+    "Count from 1 to 30, separated by commas.",
+    "Make a Markdown table of the four seasons with a typical colour and a typical food.",
+    "List the planets of the solar system from the sun outwards.",
+    "Write a shopping list for a birthday party.",
+    "Give three arguments for and three against working from home.",
+    "Repeat the sentence 'The quick brown fox jumps over the lazy dog.' five times.",
+    # Other languages and scripts
     "Translate into French: Good morning, how are you today?",
-    "Summarise the water cycle in three sentences.",
+    "Schreibe drei Sätze über den Herbst.",
+    "¿Cuál es la capital de España?",
+    "请用中文介绍一下北京。",
+    "日本の首都はどこですか。",
+    "Какая самая длинная река в России?",
+    "ما هي عاصمة مصر؟",
+    "भारत की राजधानी क्या है?",
+    "Ποια είναι η πρωτεύουσα της Ελλάδας;",
+    # Emoji, symbols, numbers
+    "Write a birthday wish with many emoji 🎂🎉👨‍👩‍👧‍👦.",
+    "What do these emoji mean: 🚀 🌍 ❤️ 👍🏽?",
+    "What is 17 * 23? Show each step.",
+    "Solve for x: 3x + 5 = 20.",
 )
+
+FEW_PROMPTS: tuple[str, ...] = PROMPTS[::4]
+"""Ten of them, for what has to be quick."""

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import Any
 
-from core.bench.prompts import PROMPTS
+from core.bench.prompts import FEW_PROMPTS
 from core.bench.report import bench_table
 from core.cli.common import StatusLine, add_pair_options, chosen_pair, engine, events_of, print_problem
 from core.pairs import Pair
@@ -28,7 +28,7 @@ def add_command(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table, and return the exit code."""
     pair = chosen_pair(arguments)
-    request = Benchmark(pair, PROMPTS, arguments.max_tokens, arguments.runs, arguments.width)
+    request = Benchmark(pair, FEW_PROMPTS, arguments.max_tokens, arguments.runs, arguments.width)
     with asyncio.Runner() as runner:
         return runner.run(_bench(pair, request))
 

@@ -1,0 +1,41 @@
+"""Measuring in turns: the real loop and a real peer process on the tiny pair."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.bench.decode import OurMode, decode_rows, first_token_rows, measure_in_turns, peer_measure
+from core.bench.peers import Peer
+from core.engine.loader import load_pair_now
+
+PEER = Path(__file__).parents[3] / "scripts" / "peers" / "mlx_lm_peer.py"
+
+
+@pytest.fixture
+def loaded(tiny_pair):
+    return load_pair_now(tiny_pair)
+
+
+def test_our_modes_and_mlx_lm_give_the_same_tokens_and_rows(loaded):
+    prompts = [[5, 8, 13, 21], [34, 55, 89]]
+    plain, gpu = OurMode(loaded, "plain"), OurMode(loaded, "gpu")
+    with Peer("mlx-lm", [sys.executable, str(PEER), loaded.pair.target]) as peer:
+        systems = {"mirror-sd plain": plain, "mlx-lm stream_generate": peer_measure(peer), "mirror-sd gpu": gpu}
+        results = measure_in_turns(systems, prompts, runs=2, max_tokens=12)
+        first_rows = first_token_rows(gpu, peer_measure(peer), [5, 8, 13], [16, 40], runs=2)
+    assert peer.versions.keys() == {"mlx-lm", "mlx"}
+    texts = [tuple(len(text) for text in result.texts) for result in results.values()]
+    assert texts == [(12, 12)] * 3
+    assert results["mirror-sd plain"].tokens_per_step == [1.0, 1.0]
+    rows = {each.name: each for each in decode_rows(plain, gpu, results)}
+    assert rows["mirror-sd plain: speed"].ratio_to == "mlx-lm stream_generate"
+    assert rows["break-even"].value > 0
+    assert [each.name for each in first_rows] == ["first token after 16 tokens", "first token after 40 tokens"]
+
+
+def test_a_peer_that_dies_is_told():
+    with pytest.raises(RuntimeError, match="exit code 3"):
+        Peer("broken", [sys.executable, "-c", "import sys; sys.exit(3)"])
