@@ -65,8 +65,8 @@ class _Attention(nn.Module):
             return create_causal_mask(rows, context) if self.causal else None
         query = context + mx.arange(rows)[:, None]
         key = mx.arange(context + rows)[None]
-        in_block = (key >= context) & (key <= query) if self.causal else key >= context
-        return ((key < context) & (query - key < self.window)) | in_block
+        seen = mx.abs(query - key) < self.window
+        return seen & (key <= query) if self.causal else seen
 
 
 class _MLP(nn.Module):

@@ -156,7 +156,6 @@ def test_every_block_size_equals_the_reference(target, block_size, is_causal):
     assert too_far(twins.errors()) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="inside the block the window is not applied; published windows are longer")
 @pytest.mark.parametrize("is_causal", [None, False])
 def test_a_window_shorter_than_the_block_holds_inside_the_block(target, is_causal):
     twins = Twins(tiny_drafter(target, layer_types=(SLIDING, SLIDING), sliding_window=3, is_causal=is_causal))
