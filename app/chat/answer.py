@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
@@ -101,10 +101,8 @@ class AnswerView(QWidget):
 
     def copy_markdown(self) -> None:
         """Put the answer on the clipboard as Markdown."""
-        data = QMimeData()
-        data.setText(self.source)
-        data.setData("text/markdown", self.source.encode())
-        QGuiApplication.clipboard().setMimeData(data)
+        # As text alone: a QMimeData made here would outlive Python, and crash the program at its end.
+        QGuiApplication.clipboard().setText(self.source)
         self._copy.setText("Copied")
         self._copied.start()
 

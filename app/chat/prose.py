@@ -26,7 +26,6 @@ class FittedText(QTextBrowser):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        self.setUndoRedoEnabled(False)
         self.setOpenLinks(False)
         self.document().setDocumentMargin(0)
         self.anchorClicked.connect(open_outside)

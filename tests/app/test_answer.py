@@ -96,9 +96,7 @@ def test_copy_gives_the_markdown(answer: AnswerView, qtbot: QtBot) -> None:
     answer.finish("")
     button = next(b for b in answer.findChildren(QPushButton) if "Markdown" in b.accessibleName())
     button.click()
-    data = QGuiApplication.clipboard().mimeData()
-    assert data.text() == MIXED
-    assert bytes(data.data("text/markdown").data()).decode() == MIXED
+    assert QGuiApplication.clipboard().text() == MIXED
     qtbot.waitUntil(lambda: button.text() == "Copy", timeout=3000)
 
 

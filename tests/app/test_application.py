@@ -47,6 +47,7 @@ ACTIONS = {
     "at once": "self.tell('shown'); self.close()",
     "while loading": "QTimer.singleShot(300, lambda: (self.tell('loading'), self.close()))",
     "in mid answer": f"self.once_answering(lambda: {CLOSE})",
+    "after a copy": f"self.once_answering(lambda: (self.transcript.answer.copy_markdown(), {CLOSE}))",
     "twice": f"self.once_answering(lambda: ({CLOSE}, self.close()))",
 }
 

@@ -256,10 +256,13 @@ def test_clear_drops_the_answer_under_way(
         wait_for(qtbot, generation, State.ANSWERING)
     generation.clear()
     shown = recorder.text
+    steps: list[object] = []
+    generation.stepped.connect(steps.append)
     wait_for(qtbot, generation, State.IDLE)
     assert generation.conversation.messages == ()
     assert recorder.answers == []
     assert recorder.text == shown
+    assert steps == []
     assert status(generation) is PairState.READY
 
 
