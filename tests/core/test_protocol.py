@@ -33,6 +33,7 @@ from core.protocol import (
     payload_length,
 )
 
+OPTIONS = GenerateOptions(mode="plain", width=4, max_tokens=10, temperature=0.5, seed=3, top_k=9, stop=("a", "b"))
 PAIR = Pair("pair", "/models/target", None)
 
 
@@ -48,7 +49,7 @@ def payload(frame):
         Load(PAIR),
         Unload(),
         Cancel(7),
-        Generate(PAIR, (ChatMessage("user", "Grüße 👋🏽"),), GenerateOptions("plain", 4, 10, 0.5, 3, ("a", "b"))),
+        Generate(PAIR, (ChatMessage("user", "Grüße 👋🏽"),), OPTIONS),
     ],
     ids=lambda request_: type(request_).__name__,
 )
