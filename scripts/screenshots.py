@@ -20,9 +20,9 @@ from app.main_window import MainWindow
 from app.theme import Scheme, Theme
 from core.pairs import demo_pair
 
-PROMPT = "Write a Python function that reverses a list, and explain it in two short sentences."
+PROMPT = "Write a Python function that adds the numbers of a list, with a docstring and an example."
 SIZE = (1280, 800)
-MIDDLE_TOKENS = 60
+MIDDLE_TOKENS = 80
 _TIMEOUT_S = 180
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,17 +23,7 @@ from app.generation import Generation
 from app.main_window import MainWindow
 from app.theme import Theme
 from core.pairs import Pair
-
-STAND_IN = Path(__file__).with_name("standin_worker.py")
-PAIR = Pair("Test pair", "/nowhere/target.gguf", "/nowhere/draft")
-
-OpenWindow = Callable[..., MainWindow]
-MakeGeneration = Callable[..., Generation]
-
-
-def stand_in(*options: str) -> list[str]:
-    """The command that starts the stand-in worker."""
-    return [sys.executable, str(STAND_IN), *options]
+from helpers.window import PAIR, WAIT_MS, MakeGeneration, OpenWindow, stand_in
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +95,7 @@ def open_window(qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> Iterator[OpenW
 def close(generation: Generation, qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> None:
     """End a chat and its worker."""
     task = loop.create_task(generation.close())
-    qtbot.waitUntil(task.done, timeout=15_000)
+    qtbot.waitUntil(task.done, timeout=WAIT_MS)
     task.result()
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from app.__main__ import main
-from tests.app.conftest import stand_in
+from helpers.window import stand_in
 
 LONG = " ".join(f"word{number}" for number in range(400))
 DRIVER = textwrap.dedent(

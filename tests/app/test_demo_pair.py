@@ -16,7 +16,7 @@ from app.main_window import MainWindow
 from core.client import worker_command
 from core.errors import DemoTargetMissing
 from core.pairs import demo_pair
-from tests.app.conftest import OpenWindow
+from helpers.window import OpenWindow
 
 WAIT_MS = 120_000
 pytestmark = [pytest.mark.slow]

@@ -7,7 +7,7 @@ import pytest
 from app.stats import words
 from app.stats.figures import Figures, FiguresModel, compare_with_plain, dial_top, verdict
 from core.protocol import BusySpan, Done, Loaded, Mode, Step, StepToken
-from tests.app.conftest import PAIR
+from helpers.window import PAIR
 
 LOADED = Loaded(PAIR, ("plain", "gpu"), 16, 2048, 1.5, 20.0)
 

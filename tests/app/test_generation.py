@@ -16,7 +16,7 @@ from app.generation import Answer, Generation, State
 from core.errors import DemoTargetMissing
 from core.pairs import Pair
 from core.protocol import ChatMessage
-from tests.app.conftest import PAIR, MakeGeneration
+from helpers.window import PAIR, WAIT_MS, MakeGeneration
 
 LONG = " ".join(f"word{number}" for number in range(400))
 SLOW_PHASES = {
@@ -51,7 +51,7 @@ class Recorder:
 
 
 def wait_for(qtbot: QtBot, generation: Generation, *states: State) -> None:
-    qtbot.waitUntil(lambda: generation.state in states, timeout=10_000)
+    qtbot.waitUntil(lambda: generation.state in states, timeout=WAIT_MS)
 
 
 def loaded(make: MakeGeneration, qtbot: QtBot, *options: str) -> tuple[Generation, Recorder]:
@@ -126,7 +126,7 @@ def test_stop_works_in_every_phase_and_the_next_message_works(
     if phase == "before the first token":
         wait_for(qtbot, generation, State.PREFILL)
     if phase == "in mid answer":
-        qtbot.waitUntil(lambda: len(recorder.text) > 20, timeout=10_000)
+        qtbot.waitUntil(lambda: len(recorder.text) > 20, timeout=WAIT_MS)
     generation.stop()
     assert generation.state is State.STOPPING
     wait_for(qtbot, generation, State.IDLE)
@@ -141,7 +141,7 @@ def test_stop_works_in_every_phase_and_the_next_message_works(
         assert kept == (ChatMessage("user", "Hi"),)
     worker = pid(generation)
     assert generation.send("Again")
-    qtbot.waitUntil(lambda: generation.state in (State.LOADING, State.PREFILL, State.ANSWERING), timeout=10_000)
+    qtbot.waitUntil(lambda: generation.state in (State.LOADING, State.PREFILL, State.ANSWERING), timeout=WAIT_MS)
     assert pid(generation) == worker
 
 
@@ -163,7 +163,7 @@ def test_a_worker_killed_in_mid_answer_is_told_and_the_text_so_far_is_kept(
 ) -> None:
     generation, recorder = loaded(make_generation, qtbot, "--answer", LONG, "--steps-per-second", "50")
     generation.send("Hi")
-    qtbot.waitUntil(lambda: len(recorder.text) > 50, timeout=10_000)
+    qtbot.waitUntil(lambda: len(recorder.text) > 50, timeout=WAIT_MS)
     first = pid(generation)
     os.kill(first, signal.SIGKILL)
     wait_for(qtbot, generation, State.FAILED)
@@ -296,9 +296,9 @@ def test_an_idle_worker_that_is_killed_shows_as_not_ready_and_the_next_message_w
     generation, recorder = loaded(make_generation, qtbot)
     memories: list[Any] = []
     generation._engine.memory_changed.connect(memories.append)
-    qtbot.waitUntil(lambda: memories != [], timeout=5000)
+    qtbot.waitUntil(lambda: memories != [], timeout=WAIT_MS)
     os.kill(pid(generation), signal.SIGKILL)
-    qtbot.waitUntil(lambda: status(generation) is PairState.NOT_READY, timeout=5000)
+    qtbot.waitUntil(lambda: status(generation) is PairState.NOT_READY, timeout=WAIT_MS)
     assert memories[-1] is None
     generation.send("Hi")
     wait_for(qtbot, generation, State.ANSWERING, State.IDLE)
@@ -361,7 +361,7 @@ def test_noise_on_the_workers_error_output_breaks_nothing(
 def test_closing_ends_the_worker_in_every_phase(make_generation: MakeGeneration, qtbot: QtBot, phase: str) -> None:
     generation = make_generation(*SLOW_PHASES[phase])
     generation.send("Hi")
-    qtbot.waitUntil(lambda: generation._engine.worker_pid is not None, timeout=5000)
+    qtbot.waitUntil(lambda: generation._engine.worker_pid is not None, timeout=WAIT_MS)
     if phase == "in mid answer":
         wait_for(qtbot, generation, State.ANSWERING)
     # The fixtures close the chat and fail if a process is left.

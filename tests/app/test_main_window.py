@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.engine import PairState
 from app.generation import State
 from app.main_window import MainWindow
-from tests.app.conftest import OpenWindow
+from helpers.window import WAIT_MS, OpenWindow
 
 LONG = " ".join(f"word{number}" for number in range(400))
 SLOW = ("--answer", LONG, "--steps-per-second", "20")
@@ -29,11 +29,11 @@ def ask(window: MainWindow, qtbot: QtBot, text: str = "Hi") -> None:
 
 
 def until(qtbot: QtBot, window: MainWindow, *states: State) -> None:
-    qtbot.waitUntil(lambda: window.generation.state in states, timeout=10_000)
+    qtbot.waitUntil(lambda: window.generation.state in states, timeout=WAIT_MS)
 
 
 def ready(window: MainWindow, qtbot: QtBot) -> MainWindow:
-    qtbot.waitUntil(lambda: window.pair_button.state_text == "ready", timeout=10_000)
+    qtbot.waitUntil(lambda: window.pair_button.state_text == "ready", timeout=WAIT_MS)
     window.activateWindow()  # keys reach the shortcuts of the active window only
     qtbot.waitUntil(window.isActiveWindow)
     return window
@@ -66,7 +66,7 @@ def test_a_question_gets_a_streamed_answer_with_figures(open_window: OpenWindow,
 def test_the_gauges_move_while_it_answers(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = ready(open_window(*SLOW), qtbot)
     ask(window, qtbot)
-    qtbot.waitUntil(lambda: window.panel.acceptance.text != "—" and window.panel.speed.text != "—", timeout=5000)
+    qtbot.waitUntil(lambda: window.panel.acceptance.text != "—" and window.panel.speed.text != "—", timeout=WAIT_MS)
     assert window.generation.state is State.ANSWERING
     assert window.panel.rows["first_token"].text.endswith(" s")
 
@@ -96,11 +96,11 @@ def test_a_killed_worker_is_told_the_text_kept_and_the_next_message_works(
 ) -> None:
     window = ready(open_window(*SLOW), qtbot)
     ask(window, qtbot)
-    qtbot.waitUntil(lambda: "word5" in shown_text(window), timeout=10_000)
+    qtbot.waitUntil(lambda: "word5" in shown_text(window), timeout=WAIT_MS)
     pid = window._engine.worker_pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    qtbot.waitUntil(window.notice.isVisible, timeout=10_000)
+    qtbot.waitUntil(window.notice.isVisible, timeout=WAIT_MS)
     assert "SIGKILL" in window.notice.sentence.text()
     assert window.pair_button.state_text == "not ready"
     assert "word5" in shown_text(window)
@@ -115,7 +115,7 @@ def test_try_again_answers_the_question_that_failed(open_window: OpenWindow, qtb
     crash = ("--die-after-steps", "2", "--once", str(tmp_path / "crashed"))
     window = ready(open_window("--answer", "one two three four five six seven", *crash), qtbot)
     ask(window, qtbot)
-    qtbot.waitUntil(window.notice.isVisible, timeout=10_000)
+    qtbot.waitUntil(window.notice.isVisible, timeout=WAIT_MS)
     window.notice.retry.click()
     until(qtbot, window, State.IDLE)
     assert "one two three four five six seven" in shown_text(window)
@@ -123,7 +123,7 @@ def test_try_again_answers_the_question_that_failed(open_window: OpenWindow, qtb
 
 def test_a_pair_that_fails_to_load_says_so_and_details_can_be_had(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = open_window("--fail-load")
-    qtbot.waitUntil(window.notice.isVisible, timeout=10_000)
+    qtbot.waitUntil(window.notice.isVisible, timeout=WAIT_MS)
     assert window.notice.sentence.text() == "The target's file is cut off."
     assert window.notice.hint.text() == "Download it again."
     assert not window.notice.detail.isVisible()
@@ -142,7 +142,7 @@ def test_a_pair_that_fails_to_load_says_so_and_details_can_be_had(open_window: O
 def test_esc_stops_and_keeps_what_was_written(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = ready(open_window(*SLOW), qtbot)
     ask(window, qtbot)
-    qtbot.waitUntil(lambda: "word3" in shown_text(window), timeout=10_000)
+    qtbot.waitUntil(lambda: "word3" in shown_text(window), timeout=WAIT_MS)
     assert window.composer.button.text() == "Stop"
     qtbot.keyClick(window.composer.field, Qt.Key.Key_Escape)
     until(qtbot, window, State.IDLE)
@@ -183,22 +183,22 @@ def test_keys_reach_the_controls(open_window: OpenWindow, qtbot: QtBot) -> None:
     until(qtbot, window, State.IDLE)
     qtbot.keyClick(window, Qt.Key.Key_C, Control | Shift)
     assert QGuiApplication.clipboard().text() == "Hello there, this is an answer."
-    qtbot.waitUntil(lambda: window.transcript.answer._copy.text() == "Copy", timeout=3000)  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: window.transcript.answer._copy.text() == "Copy", timeout=WAIT_MS)  # type: ignore[union-attr]
 
 
 def test_unload_and_load_from_the_pair_button(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = ready(open_window(), qtbot)
     window.pair_button.unload_requested.emit()
-    qtbot.waitUntil(lambda: window.pair_button.state_text == "not ready", timeout=5000)
+    qtbot.waitUntil(lambda: window.pair_button.state_text == "not ready", timeout=WAIT_MS)
     window.pair_button.load_requested.emit()
     ready(window, qtbot)
 
 
 def test_stop_loading_from_the_pair_button(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = open_window("--load-s", "30")
-    qtbot.waitUntil(lambda: window.pair_button.state_text.startswith("loading 0"), timeout=5000)
+    qtbot.waitUntil(lambda: window.pair_button.state_text.startswith("loading 0"), timeout=WAIT_MS)
     window.pair_button.stop_requested.emit()
-    qtbot.waitUntil(lambda: window._engine.status.state is PairState.NOT_READY, timeout=5000)
+    qtbot.waitUntil(lambda: window._engine.status.state is PairState.NOT_READY, timeout=WAIT_MS)
     assert not window.notice.isVisible()
 
 

@@ -12,7 +12,7 @@ from app.pairs.pair_button import PairButton
 from app.theme import Theme
 from core.errors import Problem
 from core.protocol import Loaded
-from tests.app.conftest import PAIR
+from helpers.window import PAIR
 
 LOADED = Loaded(PAIR, ("plain", "gpu"), 16, 2048, 1.5, 20.0)
 PROBLEM = Problem("PairMismatch", "The draft was made for another target.", "Choose its own target.")

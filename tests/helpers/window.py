@@ -1,0 +1,24 @@
+"""What the tests of the window share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from app.generation import Generation
+from app.main_window import MainWindow
+from core.pairs import Pair
+
+STAND_IN = Path(__file__).parents[1] / "app" / "standin_worker.py"
+PAIR = Pair("Test pair", "/nowhere/target.gguf", "/nowhere/draft")
+WAIT_MS = 30_000
+"""For whatever a child process does: on a busy machine it may take seconds to start."""
+
+OpenWindow = Callable[..., MainWindow]
+MakeGeneration = Callable[..., Generation]
+
+
+def stand_in(*options: str) -> list[str]:
+    """The command that starts the stand-in worker."""
+    return [sys.executable, str(STAND_IN), *options]
