@@ -15,6 +15,8 @@ from pytestqt.qtbot import QtBot
 from app.engine import PairState
 from app.generation import State
 from app.main_window import MainWindow
+from app.widgets import ElidedLabel
+from core.pairs import DEMO_NAME, Pair
 from helpers.window import WAIT_MS, OpenWindow
 
 LONG = " ".join(f"word{number}" for number in range(400))
@@ -242,19 +244,23 @@ def test_nothing_is_cut_off_and_nothing_overlaps(
     open_window: OpenWindow, qtbot: QtBot, size: tuple[int, int], problem: bool
 ) -> None:
     crash = ("--die-after-steps", "25") if problem else ()
-    window = ready(open_window("--answer", "word " * 90, "--steps-per-second", "40", *crash), qtbot)
+    options = ("--answer", "word " * 90, "--steps-per-second", "40", *crash)
+    demo = Pair(DEMO_NAME, "/nowhere/target.gguf", "/nowhere/draft")
+    window = ready(open_window(*options, choose_pair=lambda: demo), qtbot)
     window.resize(*size)
     ask(window, qtbot)
     until(qtbot, window, State.ANSWERING)
     until(qtbot, window, State.IDLE, State.FAILED)
     qtbot.waitUntil(lambda: window.notice.isVisible() is problem)
     assert (window.width(), window.height()) == size
+    labels = [label for label in window.findChildren(ElidedLabel) if label.isVisible()]
+    qtbot.waitUntil(lambda: all(label.text() == label.full_text() for label in labels))
     central = window.centralWidget()
     assert central is not None
     boxes = {widget: box for widget in leaves(central) if (box := visible_box(widget, window)) is not None}
     for widget, box in boxes.items():
         assert window.rect().contains(box), widget
-        if isinstance(widget, QLabel) and not widget.wordWrap() and type(widget) is QLabel:
+        if isinstance(widget, QLabel) and not widget.wordWrap():
             needed = widget.fontMetrics().horizontalAdvance(widget.text())
             assert needed <= widget.contentsRect().width(), widget.text()
         if isinstance(widget, QAbstractButton):
