@@ -78,7 +78,6 @@ def test_the_arc_is_as_long_as_the_share(qtbot: QtBot, theme: Theme) -> None:  #
 def test_nothing_is_wider_than_the_panel(panel: StatsPanel) -> None:
     panel.show_figures(dataclasses.replace(GPU, tokens_per_second=1234.5, dial_top=2000.0, context_used=123_456))
     panel.show_device("Apple M4 Max with a very long name indeed (gpu)", "a library of an even longer name")
-    assert panel.grab().width() == panel.width()
     for row in panel.rows.values():
         assert row.mapTo(panel, row.rect().topRight()).x() <= panel.width()
     assert panel.rows["device"]._value.text().endswith("…")
