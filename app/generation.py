@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from app.conversation import Conversation
 from app.engine import Engine, PairState
 from app.tasks import Tasks
+from core.activity import working
 from core.client import Call
 from core.errors import InternalError, MirrorError, Problem
 from core.pairs import Pair
@@ -207,7 +208,8 @@ class Generation(QObject):
 
     async def _carry_out(self, work: Coroutine[Any, Any, Problem | None]) -> None:
         try:
-            problem = await work
+            with working("loading or answering"):
+                problem = await work
         except Exception as error:
             self._fail(InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem)
             raise
