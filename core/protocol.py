@@ -118,6 +118,8 @@ class BlasReport(msgspec.Struct, frozen=True):
     path: str
     verdict: Literal["checked", "not needed", "not found", "wrong results", "switched off", "too late"]
     hint: str = ""
+    core_type: str = ""
+    """The kernels that OpenBLAS was told to use; empty for its own choice."""
 
 
 class Hello(_Message, frozen=True):

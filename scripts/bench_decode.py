@@ -17,6 +17,7 @@ from core.bench.peers import Peer
 from core.bench.prompts import PROMPTS
 from core.bench.rows import markdown_table, report, write_json
 from core.engine import BLAS
+from core.engine.blas import CORE_TYPE
 from core.engine.export import save_target
 from core.engine.loader import LoadedPair, load_pair_now
 from core.engine.prompt import render_prompt
@@ -45,13 +46,13 @@ def main() -> None:
     model = _exported(loaded)
     with ExitStack() as stack:
         mlx_lm = stack.enter_context(
-            Peer("mlx-lm", [sys.executable, str(PEERS / "mlx_lm_peer.py"), str(model), *_blas()])
+            Peer("mlx-lm", [sys.executable, str(PEERS / "mlx_lm_peer.py"), str(model), *_blas()], _kernels())
         )
         plain, gpu = OurMode(loaded, "plain"), OurMode(loaded, "gpu")
         systems = {"mirror-sd plain": plain, "mlx-lm stream_generate": peer_measure(mlx_lm), "mirror-sd gpu": gpu}
         versions = dict(mlx_lm.versions)
         if not arguments.skip_dflash:
-            dflash = stack.enter_context(Peer("dflash", _dflash_command(model, loaded.pair.draft or "")))
+            dflash = stack.enter_context(Peer("dflash", _dflash_command(model, loaded.pair.draft or ""), _kernels()))
             systems["dflash"] = peer_measure(dflash)
             versions |= dflash.versions
         results = measure_in_turns(systems, prompts, arguments.runs, arguments.max_tokens)
@@ -60,7 +61,7 @@ def main() -> None:
         rows += first_token_rows(
             OurMode(loaded, "gpu"), peer_measure(mlx_lm), text, FIRST_TOKEN_LENGTHS, arguments.runs
         )
-    result = report(rows, {**versions, "blas": BLAS.name})
+    result = report(rows, {**versions, "blas": f"{BLAS.name} {BLAS.core_type}".strip()})
     same = sum(len(set(texts)) == 1 for texts in zip(*(runs.texts for runs in results.values()), strict=True))
     print(markdown_table(result.rows))
     print(f"\nSame text in all systems: {same} of {len(prompts)} prompts.")
@@ -82,6 +83,11 @@ def _exported(loaded: LoadedPair) -> Path:
 
 def _blas() -> list[str]:
     return [BLAS.path] if BLAS.name == "OpenBLAS" else []
+
+
+def _kernels() -> dict[str, str]:
+    """The peers multiply with the kernels that we use."""
+    return {CORE_TYPE: BLAS.core_type} if BLAS.core_type else {}
 
 
 def _dflash_command(model: Path, draft: str) -> list[str]:

@@ -35,14 +35,15 @@ class PeerAnswer(msgspec.Struct, frozen=True):
 class Peer:
     """A running peer. Use as a context manager."""
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str] | None = None) -> None:
+        """`environment` is added to ours."""
         self.name = name
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+            env={**os.environ, "TOKENIZERS_PARALLELISM": "false", **(environment or {})},
         )
         self.versions: dict[str, str] = json.loads(self._read_line())
 

@@ -85,7 +85,9 @@ def _engine(hello: Hello) -> Iterator[Finding]:
     )
     blas = hello.blas
     sound: Verdict = "ok" if blas.verdict in ("checked", "not needed") else "note"
-    yield Finding(sound, "BLAS", " ".join(filter(None, [blas.name, blas.path, f"({blas.verdict})"])), blas.hint)
+    yield Finding(
+        sound, "BLAS", " ".join(filter(None, [blas.name, blas.core_type, blas.path, f"({blas.verdict})"])), blas.hint
+    )
     features = ", ".join(hello.ane_cpu_features) or "no vector features"
     yield Finding("ok", "ane", f"{hello.ane_version}, CPU: {features}")
 

@@ -41,6 +41,20 @@ def test_the_systems_openblas_is_checked_then_loaded_before_mlx(tmp_path):
     assert report["mapped"]
 
 
+def test_kernels_of_old_processors_are_not_accepted_on_a_new_one(tmp_path):
+    """As where the library does not know the processor and takes the oldest kernels."""
+    if not {"avx2", "fma"} <= blas._cpu_flags() or blas.CORE_TYPE in os.environ:
+        pytest.skip("needs a processor with AVX2 and a free choice of kernels")
+    report = prepared_in_a_child(tmp_path)
+    chosen = blas._core_of_right_products(Path(str(report["path"])), str(report["core_type"]))
+    assert chosen.lower() in blas._GOOD_CORES
+
+
+def test_the_users_choice_of_kernels_is_left_alone(tmp_path):
+    report = prepared_in_a_child(tmp_path, OPENBLAS_CORETYPE="Prescott")
+    assert (report["verdict"], report["core_type"]) == ("checked", "")
+
+
 def test_these_tests_run_on_it():
     """Else they would take twenty times as long; whoever imports mlx before core.engine is found here."""
     assert core.engine.BLAS.verdict == ("switched off" if os.environ.get(blas.SWITCH) == "stock" else "checked")
@@ -57,7 +71,7 @@ def test_the_check_is_remembered(tmp_path):
     prepared_in_a_child(tmp_path)
     remembered = tmp_path / "cache" / "blas-check.json"
     (key,) = json.loads(remembered.read_text())
-    remembered.write_text(json.dumps({key: False}))
+    remembered.write_text(json.dumps({key: None}))
     assert prepared_in_a_child(tmp_path)["verdict"] == "wrong results"
 
 
@@ -76,14 +90,17 @@ def test_it_can_be_switched_off(tmp_path):
 def test_a_library_that_cannot_be_loaded_is_not_trusted(tmp_path):
     fake = tmp_path / "libopenblas.so.0"
     fake.write_bytes(b"\x7fELF but no library")
-    assert not blas._products_are_right(fake)
+    assert blas._find_core_type(fake) is None
 
 
 def test_a_library_with_wrong_products_is_not_trusted(tmp_path):
     source, library = tmp_path / "wrong.c", tmp_path / "libwrong.so"
-    source.write_text("void cblas_sgemm(void) {}\nvoid cblas_sgemv(void) {}\n")
+    source.write_text(
+        "void cblas_sgemm(void) {}\nvoid cblas_sgemv(void) {}\n"
+        'const char *openblas_get_corename(void) { return "Haswell"; }\n'
+    )
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    assert not blas._products_are_right(library)
+    assert blas._find_core_type(library) is None
 
 
 def test_without_a_library_there_is_a_hint(monkeypatch):
