@@ -32,6 +32,7 @@ def near_tie(demo, prompt_ids, tokens):
     return best[1] - best[0]
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("prompts", [FEW_PROMPTS, pytest.param(PROMPTS, marks=pytest.mark.slow)], ids=len)
 def test_both_modes_give_the_same_text(demo, prompts):
     """Tier B: equal, or first different at a near-tie of the target's two best tokens."""

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXACT_TESTS = Path(__file__).parent / "exact"
 
 
+@pytest.mark.timeout(1200)
 def test_exact_on_bit_stable_arithmetic():
     """The BLAS of a process cannot be changed, so the tests of `exact/` run in one with MLX's stock BLAS."""
     result = subprocess.run(
