@@ -155,6 +155,7 @@ def test_values_out_of_range_are_refused_by_name(name, value):
         Sampler(GenerateOptions(**{name: value}), 10)
 
 
+@pytest.mark.slow
 def test_speculative_samples_follow_the_targets_distribution():
     """The third token of an answer, over many seeds, against the exact mixture over its first two tokens."""
     target, options = tiny_target(), {"temperature": 1.0}
@@ -166,6 +167,7 @@ def test_speculative_samples_follow_the_targets_distribution():
     assert_samples_follow(target, answer, options, seeds=500, accepted_least=20)
 
 
+@pytest.mark.slow
 def test_speculative_samples_with_every_filter_follow_the_targets_distribution():
     """Here a random draft would never be right: the proposals are right for as many tokens as the seed says."""
     options = {"temperature": 0.7, "top_k": 20, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.3}
