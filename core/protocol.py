@@ -246,6 +246,11 @@ class Done(_Message, frozen=True):
     mode: Mode
     finish_reason: FinishReason
 
+    @property
+    def plain_decode_s(self) -> float:
+        """What plain decoding would have taken for the tokens after the first; 0 where it was not measured."""
+        return (self.tokens - 1) * self.plain_ms_per_token / 1e3
+
     @classmethod
     def nothing(cls, mode: Mode) -> Done:
         """An answer that was cancelled before anything happened."""

@@ -192,7 +192,7 @@ def compare_with_plain(done: Done) -> Comparison | None:
     The first token comes from reading the prompt, which is the same in both. None where plain decoding was not
     measured, where the answer itself is plain, or where it is too short to say anything.
     """
-    plain_s = (done.tokens - 1) * done.plain_ms_per_token / 1000
+    plain_s = done.plain_decode_s
     if done.mode == "plain" or done.tokens < MEANINGFUL_TOKENS or plain_s <= 0 or done.decode_s <= 0:
         return None
     return Comparison(plain_s / done.decode_s, plain_s, done.decode_s)

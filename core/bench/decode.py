@@ -14,11 +14,10 @@ from statistics import median
 
 from core.bench.peers import Peer
 from core.bench.rows import Row, row
-from core.engine.answer import make_source
-from core.engine.decode import DecodeStep, Limits, decode
+from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
-from core.engine.sampling import Sampler
-from core.protocol import GenerateOptions, Mode
+from core.engine.measure import decode_anew
+from core.protocol import Mode
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,8 @@ class OurMode:
 
     def __call__(self, prompt: Sequence[int], max_tokens: int) -> Measured:
         """Read the whole prompt, then decode."""
-        loaded, session = self.loaded, self.loaded.session
         began_s = time.perf_counter()
-        session.trim_to(0)
-        sampler = Sampler(GenerateOptions(), loaded.target.vocab_size)
-        for _ in session.prefill(prompt, lambda: False):
-            pass
-        limits = Limits(max_tokens, frozenset(), loaded.block_size)
-        steps = list(decode(session, prompt[-1], make_source(self.mode, loaded, sampler), sampler, limits))
+        steps = decode_anew(self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.loaded.block_size))
         self.steps += steps[1:]
         self.step_s += [after.target_busy[1] - before.target_busy[1] for before, after in pairwise(steps)]
         first_s, last_s = steps[0].target_busy[1], steps[-1].target_busy[1]
@@ -136,8 +129,8 @@ def _step_rows(plain: OurMode, gpu: OurMode) -> list[Row]:
     """Medians and quartiles over all steps of all runs."""
     plain_ms = [seconds * 1e3 for seconds in plain.step_s]
     gpu_ms = [seconds * 1e3 for seconds in gpu.step_s]
-    draft_ms = [(step.draft_busy[1] - step.draft_busy[0]) * 1e3 for step in gpu.steps if step.draft_busy]
-    verify_ms = [(step.target_busy[1] - step.target_busy[0]) * 1e3 for step in gpu.steps]
+    draft_ms = [step.draft_ms for step in gpu.steps if step.draft_busy]
+    verify_ms = [step.verify_ms for step in gpu.steps]
     shares = [100 * step.host_ms / (seconds * 1e3) for step, seconds in zip(gpu.steps, gpu.step_s, strict=True)]
     plain_shares = [100 * s.host_ms / (seconds * 1e3) for s, seconds in zip(plain.steps, plain.step_s, strict=True)]
     return [

@@ -148,7 +148,7 @@ def statistics_line(done: Done) -> str:
         figures.append(f"{done.accepted_per_step:.2f} tokens per step")
         figures.append(f"{done.accepted / done.proposed:.0%} of {done.proposed} proposals accepted")
     if done.mode != "plain" and done.plain_ms_per_token and done.decode_s:
-        plain_s = (done.tokens - 1) * done.plain_ms_per_token / 1e3
+        plain_s = done.plain_decode_s
         figures.append(
             f"{plain_s / done.decode_s:.2f}x plain decoding ({done.decode_s:.1f} s instead of {plain_s:.1f} s)"
         )

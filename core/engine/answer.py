@@ -75,7 +75,7 @@ class Answer:
             self._proposed += len(step.proposals)
             self._accepted += step.accepted
         if len(step.proposals) == 0:
-            self._loaded.plain_cost.add(_milliseconds(step.target_busy))
+            self._loaded.plain_cost.add(step.verify_ms)
         finish, tokens = step.finish, []
         known_text, known_thinking = len(self._text), len(self._thinking)
         for index, token in enumerate(step.tokens):
@@ -105,8 +105,8 @@ class Answer:
             width=len(step.proposals) + 1,
             proposed=len(step.proposals),
             accepted=step.accepted,
-            draft_ms=_milliseconds(step.draft_busy) if step.draft_busy else 0.0,
-            verify_ms=_milliseconds(step.target_busy),
+            draft_ms=step.draft_ms,
+            verify_ms=step.verify_ms,
             rollback_ms=step.rollback_ms,
             host_ms=step.host_ms,
             target_busy=self._span(step.target_busy),
@@ -178,7 +178,3 @@ def make_source(mode: str, loaded: LoadedPair, sampler: Sampler) -> Source:
     if mode == "gpu" and loaded.drafter is not None:
         return SerialSource(loaded.session, loaded.drafter, sampler)
     return PlainSource()
-
-
-def _milliseconds(busy: tuple[float, float]) -> float:
-    return (busy[1] - busy[0]) * 1e3

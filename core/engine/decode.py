@@ -49,6 +49,16 @@ class DecodeStep:
     context_used: int
     finish: FinishReason | None
 
+    @property
+    def draft_ms(self) -> float:
+        """How long the draft was at work; 0 where there was none."""
+        return (self.draft_busy[1] - self.draft_busy[0]) * 1e3 if self.draft_busy else 0.0
+
+    @property
+    def verify_ms(self) -> float:
+        """How long the target was at work."""
+        return (self.target_busy[1] - self.target_busy[0]) * 1e3
+
 
 class _Pass:
     """A verification pass, built lazily; `submit` hands it to the device."""

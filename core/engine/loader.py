@@ -138,4 +138,4 @@ def _warm_up(loaded: LoadedPair) -> None:
         limits = Limits(_WARM_UP_TOKENS, frozenset(), source.block_size)
         steps = list(decode(session, prompt[-1], source, sampler, limits))
     for step in steps[2:]:
-        loaded.plain_cost.add((step.target_busy[1] - step.target_busy[0]) * 1e3)
+        loaded.plain_cost.add(step.verify_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -39,8 +39,8 @@ class _Runs:
         self.tokens_per_step.append(tokens / len(rest))
         self.step_ms.append(seconds * 1e3 / len(rest))
         for step in rest:
-            self.draft_ms.append((step.draft_busy[1] - step.draft_busy[0]) * 1e3 if step.draft_busy else 0.0)
-            self.verify_ms.append((step.target_busy[1] - step.target_busy[0]) * 1e3)
+            self.draft_ms.append(step.draft_ms)
+            self.verify_ms.append(step.verify_ms)
             self.host_ms.append(step.host_ms)
 
     def timing(self, mode: Mode) -> ModeTiming:
@@ -83,12 +83,16 @@ def measure_modes(
 
 def _answer(loaded: LoadedPair, prompt: str, mode: Mode, width: int, max_tokens: int) -> list[DecodeStep]:
     ids = render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids
+    return decode_anew(loaded, ids, mode, Limits(max_tokens, loaded.tokenizer.eos_ids, width))
+
+
+def decode_anew(loaded: LoadedPair, prompt: Sequence[int], mode: Mode, limits: Limits) -> list[DecodeStep]:
+    """All steps of a greedy answer that reads its whole prompt: nothing of earlier ones is reused, in any mode."""
     sampler = Sampler(GenerateOptions(), loaded.target.vocab_size)
-    loaded.session.trim_to(0)  # every run reads its prompt anew, in every mode alike
-    for _ in loaded.session.prefill(ids, lambda: False):
+    loaded.session.trim_to(0)
+    for _ in loaded.session.prefill(prompt, lambda: False):
         pass
-    limits = Limits(max_tokens, loaded.tokenizer.eos_ids, width)
-    return list(decode(loaded.session, ids[-1], make_source(mode, loaded, sampler), sampler, limits))
+    return list(decode(loaded.session, prompt[-1], make_source(mode, loaded, sampler), sampler, limits))
 
 
 def _result(runs: dict[Mode, _Runs], widths: dict[Mode, int], prompts: int) -> BenchmarkDone:
