@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import mlx.core as mx
 from mlx import nn
@@ -20,17 +21,59 @@ from core.engine.target import Target
 from core.errors import MissingFile, PairMismatch, UnreadableModel
 
 
-class _Attention(nn.Module):
-    """Block queries over [context ; block]. Rows carry a leading batch axis of 1."""
+class ContextView(Protocol):
+    """What one layer's block queries see before and beside them."""
 
-    def __init__(self, config: DraftConfig, layer: int) -> None:
+    @property
+    def position(self) -> int | mx.array:
+        """Where the block's first row stands: one number, or one for every block ([b])."""
+        ...
+
+    def extend(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array, mx.array | None]:
+        """The block's K and V ([b, kv heads, n, head dim]) behind the context's, and the mask of what is seen."""
+        ...
+
+
+class _CacheView:
+    """One block right after the context in `cache`, which is left as it was."""
+
+    def __init__(self, cache: KVCache, window: int | None, causal: bool) -> None:
+        self.position: int = cache.offset
+        self._cache = cache
+        self._window = window
+        self._causal = causal
+
+    def extend(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array, mx.array | None]:
+        """See `ContextView`."""
+        context, n = self.position, keys.shape[2]
+        # The block's K/V use the cache's free tail for this call only: no copy of the context is made.
+        keys, values = self._cache.update_and_fetch(keys, values)
+        self._cache.trim(n)
+        if self._window is not None:
+            visible = min(context, self._window - 1)
+            keys, values = keys[:, :, context - visible :], values[:, :, context - visible :]
+            context = visible
+        return keys, values, self._mask(n, context)
+
+    def _mask(self, rows: int, context: int) -> mx.array | None:
+        """[rows, context + rows]: True where a query may look; None where it may look everywhere."""
+        if self._window is None:
+            return create_causal_mask(rows, context) if self._causal else None
+        query = context + mx.arange(rows)[:, None]
+        key = mx.arange(context + rows)[None]
+        seen = mx.abs(query - key) < self._window
+        return seen & (key <= query) if self._causal else seen
+
+
+class _Attention(nn.Module):
+    """Block queries over [context ; block]. Rows are [b, n, hidden]: b blocks of n rows."""
+
+    def __init__(self, config: DraftConfig) -> None:
         super().__init__()
         hidden, head_dim = config.hidden_size, config.head_dim
         self.heads = config.num_attention_heads
         self.kv_heads = config.num_key_value_heads
         self.scale = head_dim**-0.5
-        self.window = config.sliding_window if config.sliding(layer) else None
-        self.causal = config.causal(layer)
         self.q_proj = nn.Linear(hidden, self.heads * head_dim, bias=False)
         self.k_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=False)
         self.v_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=False)
@@ -38,35 +81,17 @@ class _Attention(nn.Module):
         self.q_norm = nn.RMSNorm(head_dim, eps=config.rms_norm_eps)
         self.k_norm = nn.RMSNorm(head_dim, eps=config.rms_norm_eps)
 
-    def keys_values(self, rows: mx.array, rope: nn.Module, position: int) -> tuple[mx.array, mx.array]:
-        """[n, hidden] rows to K (normed per head, turned to `position`...) and V, [1, kv heads, n, head dim]."""
+    def keys_values(self, rows: mx.array, rope: nn.Module, position: int | mx.array) -> tuple[mx.array, mx.array]:
+        """Rows to K (normed per head, turned to `position`...) and V, [b, kv heads, n, head dim]."""
         keys = self.k_norm(_split_heads(self.k_proj(rows), self.kv_heads))
         return rope(keys, offset=position), _split_heads(self.v_proj(rows), self.kv_heads)
 
-    def __call__(self, rows: mx.array, rope: nn.Module, cache: KVCache) -> mx.array:
-        """[n, hidden] block rows that stand right after the context in `cache`, which is left as it was."""
-        context, n = cache.offset, rows.shape[0]
-        queries = rope(self.q_norm(_split_heads(self.q_proj(rows), self.heads)), offset=context)
-        # The block's K/V use the cache's free tail for this call only: no copy of the context is made.
-        keys, values = cache.update_and_fetch(*self.keys_values(rows, rope, context))
-        cache.trim(n)
-        if self.window is not None:
-            visible = min(context, self.window - 1)
-            keys, values = keys[:, :, context - visible :], values[:, :, context - visible :]
-            context = visible
-        attended = mx.fast.scaled_dot_product_attention(
-            queries, keys, values, scale=self.scale, mask=self._mask(n, context)
-        )
-        return self.o_proj(attended.transpose(0, 2, 1, 3).reshape(n, -1))
-
-    def _mask(self, rows: int, context: int) -> mx.array | None:
-        """[rows, context + rows]: True where a query may look; None where it may look everywhere."""
-        if self.window is None:
-            return create_causal_mask(rows, context) if self.causal else None
-        query = context + mx.arange(rows)[:, None]
-        key = mx.arange(context + rows)[None]
-        seen = mx.abs(query - key) < self.window
-        return seen & (key <= query) if self.causal else seen
+    def __call__(self, rows: mx.array, rope: nn.Module, view: ContextView) -> mx.array:
+        """Block rows to the rows that are added to them."""
+        queries = rope(self.q_norm(_split_heads(self.q_proj(rows), self.heads)), offset=view.position)
+        keys, values, mask = view.extend(*self.keys_values(rows, rope, view.position))
+        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=self.scale, mask=mask)
+        return self.o_proj(attended.transpose(0, 2, 1, 3).reshape(*rows.shape[:2], -1))
 
 
 class _MLP(nn.Module):
@@ -81,15 +106,15 @@ class _MLP(nn.Module):
 
 
 class _Layer(nn.Module):
-    def __init__(self, config: DraftConfig, layer: int) -> None:
+    def __init__(self, config: DraftConfig) -> None:
         super().__init__()
-        self.self_attn = _Attention(config, layer)
+        self.self_attn = _Attention(config)
         self.mlp = _MLP(config)
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def __call__(self, rows: mx.array, rope: nn.Module, cache: KVCache) -> mx.array:
-        rows = rows + self.self_attn(self.input_layernorm(rows), rope, cache)
+    def __call__(self, rows: mx.array, rope: nn.Module, view: ContextView) -> mx.array:
+        rows = rows + self.self_attn(self.input_layernorm(rows), rope, view)
         return rows + self.mlp(self.post_attention_layernorm(rows))
 
 
@@ -101,23 +126,36 @@ class DFlashDraft(nn.Module):
         self.config = config
         self.fc = nn.Linear(len(config.target_layer_ids) * config.hidden_size, config.hidden_size, bias=False)
         self.hidden_norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.layers = [_Layer(config, layer) for layer in range(config.num_hidden_layers)]
+        self.layers = [_Layer(config) for _ in range(config.num_hidden_layers)]
         self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rope = initialize_rope(
             config.head_dim, config.rope_theta, False, config.rope_scaling, config.max_position_embeddings
         )
 
+    def context_rows(self, taps: Sequence[mx.array]) -> mx.array:
+        """Tap rows ([n, hidden] a tap) to the [1, n, hidden] rows that every layer makes its context K/V from."""
+        rows: mx.array = self.hidden_norm(self.fc(mx.concatenate(list(taps), axis=-1)))
+        return rows[None]
+
     def ingest(self, taps: Sequence[mx.array], caches: Sequence[KVCache]) -> None:
         """Append the context K/V of new rows ([n, hidden] a tap) to each layer's cache."""
-        rows = self.hidden_norm(self.fc(mx.concatenate(list(taps), axis=-1)))
+        rows = self.context_rows(taps)
         for layer, cache in zip(self.layers, caches, strict=True):
             cache.update_and_fetch(*layer.self_attn.keys_values(rows, self.rope, cache.offset))
 
-    def __call__(self, block: mx.array, caches: Sequence[KVCache]) -> mx.array:
-        """[n, hidden] embedded block to [n, hidden] rows after the final norm; the caches are left as they were."""
-        for layer, cache in zip(self.layers, caches, strict=True):
-            block = layer(block, self.rope, cache)
-        return self.norm(block)
+    def views(self, caches: Sequence[KVCache]) -> list[ContextView]:
+        """One block right after the context in `caches`, which are left as they were."""
+        config = self.config
+        return [
+            _CacheView(cache, config.sliding_window if config.sliding(layer) else None, config.causal(layer))
+            for layer, cache in enumerate(caches)
+        ]
+
+    def __call__(self, blocks: mx.array, views: Sequence[ContextView]) -> mx.array:
+        """[b, n, hidden] embedded blocks, one view a layer, to [b, n, hidden] rows after the final norm."""
+        for layer, view in zip(self.layers, views, strict=True):
+            blocks = layer(blocks, self.rope, view)
+        return self.norm(blocks)
 
 
 class MlxDrafter:
@@ -150,7 +188,8 @@ class MlxDrafter:
         """
         self.ingest(context)
         block = mx.concatenate([anchor, self._masks])
-        hidden = self._draft(self._target.embed(block) * self.config.input_embedding_scale, context.caches)
+        embedded = self._target.embed(block)[None] * self.config.input_embedding_scale
+        hidden = self._draft(embedded, self._draft.views(context.caches))[0]
         logits = self._target.lm_head(hidden[1 : rows + 1]) * self.config.output_multiplier
         cap = self.config.final_logit_softcapping
         return logits if cap is None else mx.tanh(logits / cap) * cap
@@ -209,5 +248,5 @@ def _check_pair(config: DraftConfig, target: Target, name: str) -> None:
 
 
 def _split_heads(rows: mx.array, heads: int) -> mx.array:
-    """[n, heads x head dim] to [1, heads, n, head dim]."""
-    return rows.reshape(1, rows.shape[0], heads, -1).transpose(0, 2, 1, 3)
+    """[b, n, heads x head dim] to [b, heads, n, head dim]."""
+    return rows.reshape(*rows.shape[:2], heads, -1).transpose(0, 2, 1, 3)

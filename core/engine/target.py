@@ -89,9 +89,12 @@ class Target:
     def forward(self, tokens: mx.array, cache: list[Any]) -> Forward:
         """One lazy pass over `tokens` ([n] integers), which are appended to `cache`."""
         logits = self.model(tokens[None], cache=cache)
-        taps = tuple(self._recorded[layer][0] for layer in self._tapped)
-        self._recorded.clear()  # the arrays live as long as the caller wants, not until the next pass
-        return Forward(logits[0], taps)
+        return Forward(logits[0], self._take_taps())
+
+    def final_rows(self, tokens: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
+        """[n] tokens, a text of their own, to [n, hidden] rows after the final norm and the taps; lazily."""
+        rows = self._inner(tokens[None])
+        return rows[0], self._take_taps()
 
     def embed(self, tokens: mx.array) -> mx.array:
         """[n] tokens to [n, hidden] rows, scaled as the model scales its own input."""
@@ -101,10 +104,30 @@ class Target:
 
     def lm_head(self, hidden: mx.array) -> mx.array:
         """[n, hidden] rows after a final norm to [n, vocabulary] logits."""
-        owner = getattr(self.model, "language_model", self.model)
-        head = owner.lm_head if "lm_head" in owner else self._inner.embed_tokens.as_linear
-        logits: mx.array = head(hidden)
+        head = self._own_head()
+        logits: mx.array = self._inner.embed_tokens.as_linear(hidden) if head is None else head(hidden)
         return logits
+
+    def head_weights(self, tokens: mx.array) -> mx.array:
+        """[n, hidden]: the LM head's weights of these tokens."""
+        head = self._own_head()
+        if head is None:
+            return self._inner.embed_tokens(tokens)
+        if isinstance(head, nn.QuantizedLinear):
+            parts = (head.weight[tokens], head.scales[tokens], head.get("biases") and head.biases[tokens])
+            return mx.dequantize(*parts, group_size=head.group_size, bits=head.bits, mode=head.mode)
+        return head.weight[tokens]
+
+    def _take_taps(self) -> tuple[mx.array, ...]:
+        """What the last pass recorded. The arrays live as long as the caller wants, not until the next pass."""
+        taps = tuple(self._recorded[layer][0] for layer in self._tapped)
+        self._recorded.clear()
+        return taps
+
+    def _own_head(self) -> Any:
+        """The LM head; None where the embedding is the head too."""
+        owner = getattr(self.model, "language_model", self.model)
+        return owner.lm_head if "lm_head" in owner else None
 
 
 def _find_inner(model: nn.Module) -> Any:

@@ -96,18 +96,18 @@ class Twins:
         """
         found = {}
         config = self.draft.config
-        rows = mx.array(self.random.standard_normal((config.block_size, config.hidden_size)).astype(np.float32))
-        expected = float64(rows)
-        for i, (layer, cache) in enumerate(zip(self.draft.layers, self.context.caches, strict=True)):
-            attention = layer.self_attn(layer.input_layernorm(rows), self.draft.rope, cache)
+        rows = mx.array(self.random.standard_normal((1, config.block_size, config.hidden_size)).astype(np.float32))
+        expected = float64(rows[0])
+        for i, (layer, view) in enumerate(zip(self.draft.layers, self.draft.views(self.context.caches), strict=True)):
+            attention = layer.self_attn(layer.input_layernorm(rows), self.draft.rope, view)
             mlp = layer.mlp(layer.post_attention_layernorm(rows + attention))
-            output = layer(rows, self.draft.rope, cache)
+            output = layer(rows, self.draft.rope, view)
             expected_attention = self.reference.attention(i, expected)
             expected_mlp = self.reference.mlp(i, expected + expected_attention)
-            found[f"attention {i}"] = relative_error(float64(attention), expected_attention)
-            found[f"mlp {i}"] = relative_error(float64(mlp), expected_mlp)
+            found[f"attention {i}"] = relative_error(float64(attention[0]), expected_attention)
+            found[f"mlp {i}"] = relative_error(float64(mlp[0]), expected_mlp)
             delta = expected_attention + expected_mlp
-            found[f"layer {i}"] = relative_error(float64(output) - float64(rows), delta)
+            found[f"layer {i}"] = relative_error(float64(output[0]) - float64(rows[0]), delta)
             rows, expected = output, expected + delta
         found["logits"] = relative_error(*self.logits(*target_matrices(self.drafter._target)))
         return found
