@@ -49,6 +49,10 @@ class DemoTargetMissing(MirrorError):
     """The package that carries the demo target is not installed."""
 
 
+class UselessConversations(MirrorError):
+    """A target's conversations with itself are too short, or go in circles: no draft can be trained on them."""
+
+
 class UnsupportedCache(MirrorError):
     """The target keeps a cache that cannot be rolled back yet."""
 

@@ -49,9 +49,10 @@ def refused(module: str, name: str) -> bool:
     if top in OUTSIDE:
         return True
     if package == "app":
-        return top in MLX | {"ane"} or _within(name, "core.engine")
+        return top in MLX | {"ane"} or _within(name, "core.engine") or _within(name, "core.training")
     if package == "core":
-        return top in QT | {"app"} or (top in MLX | {"ane"} and not _within(module, "core.engine"))
+        has_mlx = _within(module, "core.engine") or _within(module, "core.training")
+        return top in QT | {"app"} or (top in MLX | {"ane"} and not has_mlx)
     return top in QT | MLX | ({"app", "core"} | set(PACKAGES)) - {package}
 
 

@@ -13,7 +13,7 @@ from core.errors import MissingFile, UnreadableModel, UnsupportedModel
 _Size = Annotated[int, Meta(ge=1, le=1 << 24)]
 _Index = Annotated[int, Meta(ge=0, le=1 << 24)]
 _Positive = Annotated[float, Meta(gt=0, le=1e12)]
-_LayerType = Literal["full_attention", "sliding_attention"]
+LayerType = Literal["full_attention", "sliding_attention"]
 _Block = Annotated[int, Meta(ge=2, le=64)]
 
 
@@ -47,7 +47,7 @@ class _Raw(msgspec.Struct, frozen=True):
     rope_theta: _Positive | None = None
     rope_parameters: dict[str, Any] | None = None
     rope_scaling: dict[str, Any] | None = None
-    layer_types: tuple[_LayerType, ...] | None = None
+    layer_types: tuple[LayerType, ...] | None = None
     sliding_window: _Size | None = None
     is_causal: bool | None = None
     final_logit_softcapping: float | None = None
@@ -72,7 +72,7 @@ class DraftConfig(msgspec.Struct, frozen=True):
     """Rows of a block: the anchor and block_size - 1 masks."""
     target_layer_ids: tuple[int, ...]
     mask_token_id: int
-    layer_types: tuple[_LayerType, ...]
+    layer_types: tuple[LayerType, ...]
     sliding_window: int | None
     is_causal: bool | None
     """None: sliding layers are causal inside the block, full ones are not."""
@@ -125,7 +125,7 @@ def _checked(raw: _Raw, path: Path) -> DraftConfig:
     taps = dflash.target_layer_ids
     if taps is None:  # the published rule for configs without taps
         taps = tuple(round(1 + i * (raw.num_target_layers - 4) / max(layers - 1, 1)) for i in range(layers))
-    full: _LayerType = "full_attention"
+    full: LayerType = "full_attention"
     layer_types = raw.layer_types or (full,) * layers
     rope = raw.rope_parameters or raw.rope_scaling
     theta = raw.rope_theta or (rope or {}).get("rope_theta", 10000.0)

@@ -196,6 +196,11 @@ class MlxDrafter:
 
 
 def load_drafter(folder: Path, target: Target, dtype: mx.Dtype | None) -> MlxDrafter:
+    """The drafter of the draft in `folder`; raises as `load_draft` does."""
+    return MlxDrafter(load_draft(folder, target, dtype), target)
+
+
+def load_draft(folder: Path, target: Target, dtype: mx.Dtype | None) -> DFlashDraft:
     """Load the draft in `folder` for `target` and put its taps on; `dtype` None keeps the stored type.
 
     Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`.
@@ -214,7 +219,7 @@ def load_drafter(folder: Path, target: Target, dtype: mx.Dtype | None) -> MlxDra
             f"The weights of the draft {folder.name} do not fit its config.", "Download it again.", str(error)
         ) from error
     target.set_taps(config.target_layer_ids)
-    return MlxDrafter(draft, target)
+    return draft
 
 
 def _read_weights(folder: Path) -> dict[str, mx.array]:

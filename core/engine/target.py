@@ -39,6 +39,12 @@ class Target:
         return layers
 
     @property
+    def final_norm(self) -> nn.Module:
+        """The norm between the last layer and the LM head."""
+        norm: nn.Module = self._inner.norm
+        return norm
+
+    @property
     def hidden_size(self) -> int:
         """Channels of the residual stream."""
         return int(self.embed(mx.array([0])).shape[-1])

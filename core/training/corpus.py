@@ -1,0 +1,134 @@
+"""Conversations of a target with itself, in shards on disk: a folder with a manifest, resumable and deterministic.
+
+Shard `i` of a corpus is a function of the target, the seed and `i` alone, so it can always be written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from core.errors import BadRequest, MissingFile, UnreadableModel
+
+_MANIFEST = "manifest.json"
+_LOOP_GRAM = 8
+_LOOP_SHARE = 0.15
+"""A share of repeated 8-grams above which an answer goes in circles."""
+
+Ids = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """One question and its answer as token ids, chat template included."""
+
+    ids: Ids
+    answer_start: int
+    """Index of the answer's first token."""
+    temperature: float
+    """At which the answer was drawn; 0 is greedy."""
+
+    @property
+    def loops(self) -> bool:
+        """Whether the answer repeats itself, as small models do."""
+        answer = self.ids[self.answer_start :]
+        if len(answer) < 2 * _LOOP_GRAM:
+            return False
+        grams = np.lib.stride_tricks.sliding_window_view(answer, _LOOP_GRAM)
+        return 1 - len(np.unique(grams, axis=0)) / len(grams) > _LOOP_SHARE
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a corpus folder was made from."""
+
+    target: str
+    """Fingerprint of the target's weights."""
+    vocab_size: int
+    seed: int
+
+
+class Corpus:
+    """The shards of a folder."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        """Open the folder, or begin it. Raises `BadRequest` where it holds another corpus."""
+        self.folder = folder
+        self.manifest = manifest
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / _MANIFEST
+        if path.exists():
+            if _read_manifest(path) != manifest:
+                raise BadRequest(
+                    f"The folder {folder} holds conversations of another target, or of another seed.",
+                    "Choose an empty folder, or the target and the seed that it was begun with.",
+                )
+        else:
+            replace_file(path, msgspec.json.format(msgspec.json.encode(manifest)))
+
+    def path(self, shard: int) -> Path:
+        """Where a shard is, or would be."""
+        return self.folder / f"shard-{shard:05d}.npz"
+
+    def add(self, shard: int, conversations: Sequence[Conversation]) -> None:
+        """Write a shard, whole or not at all."""
+        write_conversations(self.path(shard), conversations)
+
+    def shard(self, shard: int) -> list[Conversation]:
+        """The conversations of a shard. Raises `MissingFile`, `UnreadableModel`."""
+        return read_conversations(self.path(shard))
+
+
+def write_conversations(path: Path, conversations: Sequence[Conversation]) -> None:
+    """Write conversations as one npz file: ids end to end, offsets, answer_start, temperature."""
+    scratch = path.with_suffix(".partial")
+    with scratch.open("wb") as file:
+        np.savez_compressed(
+            file,
+            ids=np.concatenate([np.zeros(0, np.uint32), *(c.ids for c in conversations)]),
+            offsets=np.cumsum([0, *(len(c.ids) for c in conversations)], dtype=np.int64),
+            answer_start=np.array([c.answer_start for c in conversations], np.int64),
+            temperature=np.array([c.temperature for c in conversations], np.float32),
+        )
+    scratch.replace(path)
+
+
+def read_conversations(path: Path) -> list[Conversation]:
+    """Read such a file. Raises `MissingFile`, `UnreadableModel`."""
+    if not path.is_file():
+        raise MissingFile(f"The corpus file {path} does not exist.", "Check the path.")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            ids, offsets = arrays["ids"].astype(np.uint32), arrays["offsets"]
+            starts, temperatures = arrays["answer_start"], arrays["temperature"]
+        return [
+            Conversation(ids[offsets[i] : offsets[i + 1]], int(starts[i]), float(temperatures[i]))
+            for i in range(len(offsets) - 1)
+        ]
+    except (OSError, ValueError, KeyError, IndexError, EOFError) as error:
+        raise UnreadableModel(
+            f"The corpus file {path.name} is damaged.", "Delete it: it is written again.", str(error)
+        ) from error
+
+
+def without_loops(conversations: Iterable[Conversation]) -> Iterator[Conversation]:
+    """Those whose answers do not go in circles."""
+    return (conversation for conversation in conversations if not conversation.loops)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    scratch = path.with_suffix(".partial")
+    scratch.write_bytes(content)
+    scratch.replace(path)
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise UnreadableModel(f"The file {path} is damaged.", "Choose an empty folder.", str(error)) from error

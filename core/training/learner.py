@@ -1,0 +1,120 @@
+"""One step of training: gradients over a few conversations, AdamW, and a running average of the weights.
+
+The average is what the draft is worth at any moment, without waiting for the learning rate to fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx import nn, optimizers
+from mlx.utils import tree_flatten, tree_map, tree_unflatten
+
+from core.engine.drafter_mlx import DFlashDraft
+from core.engine.target import Target
+from core.training.blocks import SHORT_SHARE, Blocks, draw_blocks
+from core.training.corpus import Conversation, Ids
+from core.training.objective import Features, features_of, loss_sum, step_vocabulary
+from core.training.settings import Settings
+
+_BETAS = [0.9, 0.95]
+_WEIGHT_DECAY = 0.01
+_WARM_UP_STEPS = 50
+_GREATEST_NORM = 1.0
+_AVERAGE_DECAY = 0.998
+_WHOLE_VOCABULARY_EVERY = 16
+"""Steps. The others train against the frequent tokens and those of their conversations."""
+
+
+class Learner:
+    """Trains `draft`, whose embedding and LM head are the target's and stay as they are."""
+
+    def __init__(self, draft: DFlashDraft, target: Target, settings: Settings) -> None:
+        self.draft = draft
+        self.step = 0
+        """Steps done."""
+        self._target = target
+        self._settings = settings
+        self._optimiser = optimizers.AdamW(_schedule(settings), betas=_BETAS, weight_decay=_WEIGHT_DECAY)
+        self._optimiser.init(draft.trainable_parameters())
+        self._average: Any = tree_map(lambda weight: weight + 0, draft.trainable_parameters())
+
+    def learn(self, conversations: Sequence[Conversation], frequent: Ids) -> float:
+        """One step; the mean loss of a row."""
+        random = np.random.default_rng([self._settings.seed, self.step])
+        columns = self.draft.config.block_size // (2 if random.random() < SHORT_SHARE else 1)
+        vocabulary = step_vocabulary(conversations, frequent)
+        if self.step % _WHOLE_VOCABULARY_EVERY == _WHOLE_VOCABULARY_EVERY - 1:
+            vocabulary = np.arange(self._target.vocab_size, dtype=np.uint32)
+        gradients, loss, weight = None, 0.0, 0.0
+        for conversation in conversations:
+            blocks = draw_blocks(
+                conversation,
+                self._settings.blocks_a_conversation,
+                columns,
+                self.draft.config.mask_token_id,
+                random,
+            )
+            found, part, part_weight = self._gradients(features_of(conversation, self._target), blocks, vocabulary)
+            gradients = found if gradients is None else tree_map(mx.add, gradients, found)
+            mx.eval(gradients)
+            loss += part
+            weight += part_weight
+        self._update(tree_map(lambda gradient: gradient / weight, gradients))
+        self.step += 1
+        return loss / weight
+
+    def averaged(self) -> dict[str, mx.array]:
+        """The averaged weights by name."""
+        return dict(tree_flatten(self._average))
+
+    def arrays(self) -> dict[str, mx.array]:
+        """Everything that the next step depends on, by name."""
+        parts = {"weights": self.draft.trainable_parameters(), "average": self._average}
+        trees = {**parts, "optimiser": self._optimiser.state}
+        return {f"{part}.{name}": array for part, tree in trees.items() for name, array in tree_flatten(tree)}
+
+    def restore(self, step: int, arrays: dict[str, mx.array]) -> None:
+        """Go on after `step` steps with what `arrays` gave."""
+        parts: dict[str, list[tuple[str, mx.array]]] = {"weights": [], "average": [], "optimiser": []}
+        for name, array in arrays.items():
+            part, _, path = name.partition(".")
+            parts[part].append((path, array))
+        self.step = step
+        self.draft.load_weights(parts["weights"], strict=True)
+        self._average = tree_unflatten(parts["average"])
+        self._optimiser.state = tree_unflatten(parts["optimiser"])
+
+    def _gradients(self, features: Features, blocks: Blocks, vocabulary: Ids) -> tuple[Any, float, float]:
+        """Gradients, loss and weight, summed over the rows of one conversation's blocks."""
+
+        def loss(_parameters: Any) -> tuple[mx.array, mx.array]:
+            return loss_sum(self.draft, self._target, features, blocks, vocabulary)
+
+        (part, weight), gradients = nn.value_and_grad(self.draft, loss)(None)
+        mx.eval(part, weight, gradients)
+        return gradients, part.item(), weight.item()
+
+    def _update(self, gradients: Any) -> None:
+        clipped, _ = optimizers.clip_grad_norm(gradients, _GREATEST_NORM)
+        self._optimiser.update(self.draft, clipped)
+        # The first steps count for little in the average of a draft that has only begun.
+        decay = min(_AVERAGE_DECAY, (1 + self.step) / (10 + self.step))
+        self._average = tree_map(
+            lambda average, weight: decay * average + (1 - decay) * weight,
+            self._average,
+            self.draft.trainable_parameters(),
+        )
+        mx.eval(self.draft.parameters(), self._optimiser.state, self._average)
+        mx.clear_cache()
+
+
+def _schedule(settings: Settings) -> Any:
+    """The learning rate by step: up linearly, then down to nothing along a cosine."""
+    warm_up = min(_WARM_UP_STEPS, max(1, settings.steps // 10))
+    rising = optimizers.linear_schedule(0.0, settings.learning_rate, warm_up)
+    falling = optimizers.cosine_decay(settings.learning_rate, max(1, settings.steps - warm_up))
+    return optimizers.join_schedules([rising, falling], [warm_up])
