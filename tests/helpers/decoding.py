@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
 
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.drafter_mlx import MlxDrafter
@@ -101,3 +103,19 @@ def run(
     source = make_source(session, sampler)
     limits = Limits(max_tokens, eos_ids, width)
     return Run(session, list(decode(session, prompt[-1], source, sampler, limits)))
+
+
+def cached(session: Session) -> list[npt.NDArray[np.float32]]:
+    """All committed K/V of the target, and those of the draft's context once ingested: [1, heads, positions, dim]."""
+    caches = [*session._transaction.caches]
+    if session.drafter and session.context:
+        session.drafter.ingest(session.context)
+        caches += session.context.caches
+    return [np.array(part[..., : cache.offset, :]) for cache in caches for part in (cache.keys, cache.values)]
+
+
+def same_state(session: Session, other: Session) -> bool:
+    """Whether both hold the same tokens, and bit-equal K/V of target and draft for each of them."""
+    if session.tokens != other.tokens or not session.length == other.length == len(session.tokens):
+        return False
+    return all(np.array_equal(a, b) for a, b in zip(cached(session), cached(other), strict=True))

@@ -17,13 +17,13 @@ MASK = 1
 LAYERS = 4
 
 
-def tiny_target(seed: int = 0, context_length: int = 512, head_dim: int = 8) -> Target:
+def tiny_target(seed: int = 0, context_length: int = 512, head_dim: int = 8, layers: int = LAYERS) -> Target:
     """A random llama whose greedy text wanders instead of repeating one token."""
     mx.random.seed(seed)
     args = ModelArgs(
         model_type="llama",
         hidden_size=32,
-        num_hidden_layers=LAYERS,
+        num_hidden_layers=layers,
         intermediate_size=64,
         num_attention_heads=4,
         num_key_value_heads=2,

@@ -1,4 +1,4 @@
-"""Tier A: on bit-stable arithmetic a speculative run emits plain decoding's tokens, without exception."""
+"""Tier A on models of several layers, with real drafts and turns; and tier C: broken engines are found."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 
 from core.engine.rollback import Transaction
 from core.engine.sampling import Sampler
-from core.engine.session import Session
-from helpers.decoding import AnchorDiffers, forced_source, plain_source, run, serial_source
+from helpers.decoding import AnchorDiffers, forced_source, plain_source, run, same_state, serial_source
 from helpers.tiny import BLOCK, tiny_drafter, tiny_target
 
 PROMPT = [5, 17, 60, 3, 41, 8, 22]
@@ -29,34 +28,6 @@ def temperature(request):
     return request.param
 
 
-def cached(session: Session) -> list[list[list[float]]]:
-    """All committed K/V of the target, and of the draft's context once ingested."""
-    caches = [*session._transaction.caches]
-    if session.drafter and session.context:
-        session.drafter.ingest(session.context)
-        caches += session.context.caches
-    return [[part[..., : cache.offset, :].tolist() for part in (cache.keys, cache.values)] for cache in caches]
-
-
-@pytest.mark.parametrize("right", range(BLOCK))
-@pytest.mark.parametrize("width", [2, 3, 5, 8])
-def test_a_draft_right_for_k_tokens_gives_the_plain_text(target, drafter, temperature, right, width):
-    plain = run(target, drafter, PROMPT, temperature=temperature)
-    forced = run(
-        target,
-        drafter,
-        PROMPT,
-        forced_source(plain.tokens, len(PROMPT), right, BLOCK),
-        width=width,
-        temperature=temperature,
-    )
-    assert forced.tokens == plain.tokens
-    assert forced.finish == plain.finish == "length"
-    for step in forced.steps[1:]:
-        assert step.accepted == min(right, len(step.proposals))
-        assert len(step.proposals) < width
-
-
 @pytest.mark.parametrize("right", range(BLOCK))
 def test_the_state_after_a_speculative_answer_is_that_of_plain_decoding(target, drafter, temperature, right):
     plain = run(target, drafter, PROMPT, temperature=temperature)
@@ -64,7 +35,7 @@ def test_the_state_after_a_speculative_answer_is_that_of_plain_decoding(target, 
     forced = run(target, drafter, PROMPT, source, temperature=temperature)
     assert forced.session.tokens == plain.session.tokens == PROMPT + plain.tokens[:-1]
     assert forced.session.length == forced.session.context.length == len(forced.session.tokens)
-    assert cached(forced.session) == cached(plain.session)
+    assert same_state(forced.session, plain.session)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -75,30 +46,6 @@ def test_a_real_draft_gives_the_plain_text(target, drafter, temperature, seed):
     assert drafted.tokens == plain.tokens
     if temperature:
         assert len(drafted.steps) < len(plain.steps), "the shared noise should make a random draft right now and then"
-
-
-@pytest.mark.parametrize("right", [0, 3, 7])
-@pytest.mark.parametrize("eos_at", range(1, 20))
-def test_an_end_of_sequence_anywhere_ends_both_alike(target, drafter, right, eos_at):
-    text = run(target, drafter, PROMPT, temperature=1.0).tokens
-    eos_ids = frozenset([text[eos_at]])
-    plain = run(target, drafter, PROMPT, temperature=1.0, eos_ids=eos_ids)
-    forced = run(
-        target, drafter, PROMPT, forced_source(text, len(PROMPT), right, BLOCK), temperature=1.0, eos_ids=eos_ids
-    )
-    assert forced.tokens == plain.tokens
-    assert forced.tokens[-1] in eos_ids
-    assert forced.finish == plain.finish == "stop"
-    assert cached(forced.session) == cached(plain.session)
-
-
-@pytest.mark.parametrize("right", [0, 3, 7])
-@pytest.mark.parametrize("max_tokens", range(1, 20))
-def test_the_token_limit_anywhere_in_a_block_is_kept_exactly(target, drafter, right, max_tokens):
-    text = run(target, drafter, PROMPT).tokens
-    forced = run(target, drafter, PROMPT, forced_source(text, len(PROMPT), right, BLOCK), max_tokens=max_tokens)
-    assert forced.tokens == text[:max_tokens]
-    assert forced.finish == "length"
 
 
 def test_the_context_limit_ends_both_alike(drafter):
@@ -117,7 +64,7 @@ def test_a_second_turn_that_reuses_the_cache_gives_what_a_fresh_one_gives(target
     again = run(target, drafter, second_prompt, serial_source(drafter), temperature=1.0, session=first.session)
     fresh = run(target, drafter, second_prompt, temperature=1.0)
     assert again.tokens == fresh.tokens
-    assert cached(again.session) == cached(fresh.session)
+    assert same_state(again.session, fresh.session)
 
 
 def test_prefill_in_chunks_changes_nothing(target, drafter, monkeypatch):
@@ -126,7 +73,7 @@ def test_prefill_in_chunks_changes_nothing(target, drafter, monkeypatch):
     monkeypatch.setattr("core.engine.session.PREFILL_CHUNK_ROWS", 7)
     chunked = run(target, drafter, prompt, serial_source(drafter))
     assert chunked.tokens == whole.tokens
-    assert cached(chunked.session) == cached(whole.session)
+    assert same_state(chunked.session, whole.session)
 
 
 def differs(target, drafter, plain, right, width=BLOCK):
