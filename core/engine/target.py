@@ -120,8 +120,9 @@ class Target:
         if head is None:
             return self._inner.embed_tokens(tokens)
         if isinstance(head, nn.QuantizedLinear):
-            parts = (head.weight[tokens], head.scales[tokens], head.get("biases") and head.biases[tokens])
-            return mx.dequantize(*parts, group_size=head.group_size, bits=head.bits, mode=head.mode)
+            biases = head.biases[tokens] if "biases" in head else None
+            kind = {"group_size": head.group_size, "bits": head.bits, "mode": head.mode}
+            return mx.dequantize(head.weight[tokens], head.scales[tokens], biases, **kind)
         return head.weight[tokens]
 
     def _take_taps(self) -> tuple[mx.array, ...]:

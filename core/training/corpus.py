@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
@@ -109,7 +110,7 @@ def read_conversations(path: Path) -> list[Conversation]:
             Conversation(ids[offsets[i] : offsets[i + 1]], int(starts[i]), float(temperatures[i]))
             for i in range(len(offsets) - 1)
         ]
-    except (OSError, ValueError, KeyError, IndexError, EOFError) as error:
+    except (OSError, ValueError, KeyError, IndexError, EOFError, BadZipFile) as error:
         raise UnreadableModel(
             f"The corpus file {path.name} is damaged.", "Delete it: it is written again.", str(error)
         ) from error

@@ -1,0 +1,88 @@
+"""Training computes what the engine computes, and the loss is the cross-entropy that it says."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from core.engine.drafter_mlx import MlxDrafter
+from core.training.blocks import draw_blocks, make_blocks
+from core.training.corpus import Conversation
+from core.training.objective import SOFT_SHARE, block_rows, features_of, loss_sum, step_vocabulary
+from helpers.tiny import MASK, VOCABULARY, random_draft, tiny_config, tiny_target
+
+TALK = Conversation(np.random.default_rng(0).integers(2, VOCABULARY, 40).astype(np.uint32), 10, 0.0)
+
+
+@pytest.fixture(scope="module")
+def target():
+    target = tiny_target()
+    target.set_taps(tiny_config().target_layer_ids)
+    return target
+
+
+@pytest.fixture(scope="module")
+def draft():
+    return random_draft(tiny_config())
+
+
+def test_the_rows_of_all_blocks_at_once_are_those_the_engine_drafts_with_one_by_one(target, draft):
+    drafter = MlxDrafter(draft, target)
+    anchors = np.array([10, 11, 25, 38], np.int32)
+    blocks = make_blocks(TALK, anchors, np.zeros(4, np.int64), 8, MASK)
+    together = target.lm_head(block_rows(draft, target, features_of(TALK, target).taps, blocks))
+    for index, anchor in enumerate(anchors.tolist()):
+        context = drafter.new_context()
+        forward = target.forward(mx.array(TALK.ids[:anchor]), target.make_cache())
+        context.queue(forward.taps)
+        alone = drafter.propose(mx.array(TALK.ids[anchor : anchor + 1]), context, 7)
+        assert np.allclose(np.array(together[index, 1:]), np.array(alone), atol=1e-4)
+
+
+def test_the_loss_is_the_weighted_cross_entropy_with_soft_and_hard_labels(target, draft):
+    blocks = draw_blocks(TALK, 6, 8, MASK, np.random.default_rng(1))
+    features = features_of(TALK, target)
+    found, weight = loss_sum(draft, target, features, blocks, np.arange(VOCABULARY, dtype=np.uint32))
+    logits = np.array(target.lm_head(block_rows(draft, target, features.taps, blocks)), np.float64)
+    theirs = np.array(target.lm_head(features.rows), np.float64)
+    expected = 0.0
+    for b, i in zip(*np.nonzero(blocks.weights), strict=True):
+        position = blocks.anchors[b] + i
+        log_q = logits[b, i] - np.logaddexp.reduce(logits[b, i])
+        p = np.exp(theirs[position - 1] - np.logaddexp.reduce(theirs[position - 1]))
+        labels = SOFT_SHARE * p
+        labels[TALK.ids[position]] += 1 - SOFT_SHARE
+        expected -= blocks.weights[b, i] * (labels * log_q).sum()
+    assert found.item() == pytest.approx(expected, rel=1e-4)
+    assert weight.item() == pytest.approx(blocks.weights.sum())
+
+
+def test_a_part_of_the_vocabulary_compares_both_models_over_that_part(target, draft):
+    blocks = draw_blocks(TALK, 6, 8, MASK, np.random.default_rng(1))
+    features = features_of(TALK, target)
+    part = step_vocabulary([TALK], np.array([2, 3], np.uint32))
+    assert set(TALK.ids.tolist()) | {2, 3} == set(part.tolist())
+    assert np.all(np.diff(part.astype(int)) > 0)
+    whole = loss_sum(draft, target, features, blocks, np.arange(VOCABULARY, dtype=np.uint32))[0].item()
+    assert 0 < loss_sum(draft, target, features, blocks, part)[0].item() < whole
+
+
+def test_features_are_those_of_decoding(target):
+    features = features_of(TALK, target)
+    forward = target.forward(mx.array(TALK.ids), target.make_cache())
+    assert np.allclose(np.array(target.lm_head(features.rows)), np.array(forward.logits), atol=1e-5)
+    for mine, theirs in zip(features.taps, forward.taps, strict=True):
+        assert np.allclose(np.array(mine), np.array(theirs), atol=1e-5)
+
+
+@pytest.mark.parametrize("bits", [None, 4, 8])
+def test_the_heads_rows_are_those_that_make_the_logits(bits):
+    from mlx import nn
+
+    target = tiny_target()
+    if bits:
+        nn.quantize(target.model, group_size=32, bits=bits)
+    rows = mx.random.normal((3, 32), key=mx.random.key(0))
+    chosen = mx.array([0, 7, 95])
+    assert np.allclose(
+        np.array(rows @ target.head_weights(chosen).T), np.array(target.lm_head(rows)[:, chosen]), atol=1e-4
+    )
