@@ -13,10 +13,11 @@ EXACT_TESTS = Path(__file__).parent / "exact"
 
 
 @pytest.mark.timeout(1200)
-def test_exact_on_bit_stable_arithmetic():
+@pytest.mark.parametrize("marked", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_exact_on_bit_stable_arithmetic(marked):
     """The BLAS of a process cannot be changed, so the tests of `exact/` run in one with MLX's stock BLAS."""
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", str(EXACT_TESTS)],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", marked, str(EXACT_TESTS)],
         env={**os.environ, "MIRROR_SD_BLAS": "stock"},
         capture_output=True,
         text=True,
