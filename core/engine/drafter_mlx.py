@@ -163,7 +163,7 @@ class MlxDrafter:
 
     def __init__(self, draft: DFlashDraft, target: Target) -> None:
         self.config = draft.config
-        self._draft = draft
+        self.draft = draft
         self._target = target
         self._masks = mx.array([draft.config.mask_token_id] * (draft.config.block_size - 1))
 
@@ -179,7 +179,7 @@ class MlxDrafter:
     def ingest(self, context: DraftContext) -> None:
         """Turn the context's queued tap rows into K/V (lazily)."""
         if context.pending_rows:
-            self._draft.ingest(context.take_pending(), context.caches)
+            self.draft.ingest(context.take_pending(), context.caches)
 
     def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> mx.array:
         """Logits [rows, vocabulary] of the `rows` positions after `anchor` ([1] token, at position context.length).
@@ -189,7 +189,7 @@ class MlxDrafter:
         self.ingest(context)
         block = mx.concatenate([anchor, self._masks])
         embedded = self._target.embed(block)[None] * self.config.input_embedding_scale
-        hidden = self._draft(embedded, self._draft.views(context.caches))[0]
+        hidden = self.draft(embedded, self.draft.views(context.caches))[0]
         logits = self._target.lm_head(hidden[1 : rows + 1]) * self.config.output_multiplier
         cap = self.config.final_logit_softcapping
         return logits if cap is None else mx.tanh(logits / cap) * cap

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-from core.engine.drafter_mlx import DFlashDraft
+from core.engine.drafter_mlx import DFlashDraft, MlxDrafter
 from core.engine.target import Target
 from core.training.blocks import make_blocks
 from core.training.corpus import Conversation
@@ -34,6 +34,52 @@ class Acceptance:
     def tokens_per_step(self) -> float:
         """Accepted tokens and the target's own one."""
         return 1 + sum(self.by_position)
+
+
+def after_branch_hits(
+    drafter: MlxDrafter, target: Target, prompt: Sequence[int], answer: Sequence[int], steps: Sequence[int]
+) -> tuple[int, int]:
+    """Tokens that blocks drafted ahead would have given on the way through an answer, and those of fresh blocks.
+
+    A block drafted ahead for the outcome that came true knows the tokens of the step that was being verified, but not
+    their features. It has masks within the block only, and is compared with a fresh block cut to as many. `steps` are
+    the tokens of each step, the first token not counted.
+    """
+    ids = np.array([*prompt, *answer], np.uint32)
+    conversation = Conversation(ids, len(prompt), 0.0)
+    ends = len(prompt) + np.cumsum([0, *steps])
+    anchors, known = ends[:-1], np.array(steps)
+    room = drafter.config.block_size - 1 - known
+    usable = (room > 0) & (ends[1:] + 1 < len(ids))
+    if not usable.any():
+        return 0, 0
+    anchors, known, room = anchors[usable], known[usable], np.minimum(room[usable], WIDTH - 1)
+    features = features_of(conversation, target)
+    ahead = _accepted(drafter, target, conversation, features, anchors, known, room)
+    fresh = _accepted(drafter, target, conversation, features, anchors + known, np.zeros_like(known), room)
+    return int((ahead + 1).sum()), int((fresh + 1).sum())
+
+
+def _accepted(
+    drafter: MlxDrafter,
+    target: Target,
+    conversation: Conversation,
+    features: Features,
+    anchors: npt.NDArray[np.int64],
+    known: npt.NDArray[np.int64],
+    room: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """[b]: how many tokens behind the known ones are right, `room` at most."""
+    config = drafter.config
+    blocks = make_blocks(conversation, anchors.astype(np.int32), known, config.block_size, config.mask_token_id)
+    proposals = np.array(mx.argmax(target.lm_head(block_rows(drafter.draft, target, features.taps, blocks)), axis=-1))
+    rows = np.arange(config.block_size)
+    unknown = (rows > known[:, None]) & (rows <= (known + room)[:, None])
+    # Known rows count as right; the first wrong one behind them ends the block.
+    right = np.cumprod(
+        np.where(rows <= known[:, None], True, (proposals == blocks.labels) & (blocks.weights > 0)), axis=1
+    )
+    return (right.astype(np.bool_) & unknown).sum(axis=1)
 
 
 class HeldOut:

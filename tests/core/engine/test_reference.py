@@ -72,7 +72,7 @@ class Twins:
     def __init__(self, drafter: MlxDrafter, kind: type[ReferenceDraft] = ReferenceDraft, **misread: object) -> None:
         """The reference may be of a mistaken kind, or read another value in a field of the config."""
         self.drafter = drafter
-        self.draft = drafter._draft
+        self.draft = drafter.draft
         self.context = drafter.new_context()
         self.reference = kind(msgspec.structs.replace(drafter.config, **misread), weights_of(self.draft))
         self.random = np.random.default_rng(5)
@@ -242,7 +242,7 @@ def test_yarn_keeps_fast_pairs_stretches_slow_ones_and_warms_the_scores(target):
     scaling = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": context}
     drafter = tiny_drafter(target, head_dim=head_dim, rope_theta=theta, rope_scaling=scaling)
     ones = mx.concatenate([mx.ones((1, 1, 1, head_dim // 2)), mx.zeros((1, 1, 1, head_dim // 2))], axis=-1)
-    real, imaginary = np.split(float64(drafter._draft.rope(ones, offset=1))[0, 0, 0], 2)
+    real, imaginary = np.split(float64(drafter.draft.rope(ones, offset=1))[0, 0, 0], 2)
 
     plain = theta ** (-2.0 * np.arange(head_dim // 2) / head_dim)
     stretch = plain / np.arctan2(imaginary, real)
