@@ -60,6 +60,11 @@ class TrainingRun:
             self._learner.restore(state.step, state.arrays)
             self._feed.shard, self._feed.used = state.shard, state.used
 
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self._learner.step
+
     def train(self, stopped: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
         """Train to the last step or until `stopped`; a checkpoint is written then, and every few minutes."""
         for progress in self._train(stopped):
