@@ -114,12 +114,27 @@ class BlasReport(msgspec.Struct, frozen=True):
     """Which matrix library MLX's CPU back end uses."""
 
     name: str
-    """`OpenBLAS`, `stock`, or `Metal` where the CPU back end is not used."""
+    """`OpenBLAS`, `Mirror SD` for our own kernels alone, `stock`, or `Metal` where the CPU back end is not used."""
     path: str
     verdict: Literal["checked", "not needed", "not found", "wrong results", "switched off", "too late"]
     hint: str = ""
     core_type: str = ""
     """The kernels that OpenBLAS was told to use; empty for its own choice."""
+    kernels: str = ""
+    """The instruction set of our own kernels; empty where they are not used."""
+    kernel_rows: int = 0
+    """Products of up to this many rows are computed by them, with the same result for a row at every width."""
+    kernels_path: str = ""
+    """The library that holds them."""
+
+    @property
+    def description(self) -> str:
+        """The libraries by their names, and what our own kernels do."""
+        library = f"{self.name} {self.core_type}".rstrip()
+        if not self.kernels:
+            return library
+        rows = f"for up to {self.kernel_rows} rows" if self.path else "for everything"
+        return f"{library}; own kernels {rows}: {self.kernels}, same result at every width"
 
 
 class Hello(_Message, frozen=True):

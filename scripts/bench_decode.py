@@ -16,7 +16,7 @@ from core.bench.decode import OurMode, decode_rows, first_token_rows, measure_in
 from core.bench.peers import Peer
 from core.bench.prompts import PROMPTS
 from core.bench.rows import markdown_table, report, write_json
-from core.engine import BLAS
+from core.engine import BLAS, blas_load
 from core.engine.blas import CORE_TYPE
 from core.engine.export import save_target
 from core.engine.loader import LoadedPair, load_pair_now
@@ -61,7 +61,7 @@ def main() -> None:
         rows += first_token_rows(
             OurMode(loaded, "gpu"), peer_measure(mlx_lm), text, FIRST_TOKEN_LENGTHS, arguments.runs
         )
-    result = report(rows, {**versions, "blas": f"{BLAS.name} {BLAS.core_type}".strip()})
+    result = report(rows, {**versions, "blas": BLAS.description})
     same = sum(len(set(texts)) == 1 for texts in zip(*(runs.texts for runs in results.values()), strict=True))
     print(markdown_table(result.rows))
     print(f"\nSame text in all systems: {same} of {len(prompts)} prompts.")
@@ -82,7 +82,8 @@ def _exported(loaded: LoadedPair) -> Path:
 
 
 def _blas() -> list[str]:
-    return [BLAS.path] if BLAS.name == "OpenBLAS" else []
+    """Arguments with which a peer multiplies as we do."""
+    return [blas_load.__file__, BLAS.path, BLAS.kernels_path] if BLAS.verdict == "checked" else []
 
 
 def _kernels() -> dict[str, str]:

@@ -85,9 +85,8 @@ def _engine(hello: Hello) -> Iterator[Finding]:
     )
     blas = hello.blas
     sound: Verdict = "ok" if blas.verdict in ("checked", "not needed") else "note"
-    yield Finding(
-        sound, "BLAS", " ".join(filter(None, [blas.name, blas.core_type, blas.path, f"({blas.verdict})"])), blas.hint
-    )
+    where = " ".join(filter(None, [blas.path, f"({blas.verdict})"]))
+    yield Finding(sound, "BLAS", f"{blas.description} {where}", blas.hint)
     features = ", ".join(hello.ane_cpu_features) or "no vector features"
     yield Finding("ok", "ane", f"{hello.ane_version}, CPU: {features}")
 

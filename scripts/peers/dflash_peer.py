@@ -1,18 +1,18 @@
-"""The public `dflash` package as a peer: `dflash_peer.py MODEL_FOLDER DRAFT_FOLDER [BLAS_LIBRARY]`.
+"""The public `dflash` package as a peer: `dflash_peer.py MODEL_FOLDER DRAFT_FOLDER [LOADER OPENBLAS KERNELS]`.
 
 Runs in an environment of its own, where dflash 0.1.0 is installed without its dependencies: it pins other versions.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
+import runpy
 import sys
 import time
 from importlib.metadata import version
 
 if len(sys.argv) > 3:
-    ctypes.CDLL(sys.argv[3], ctypes.RTLD_GLOBAL)  # the BLAS that we use ourselves
+    runpy.run_path(sys.argv[3])["load"](*sys.argv[4:])  # the matrix libraries that we use ourselves
 
 import dflash.model_mlx
 import mlx.core as mx

@@ -1,14 +1,14 @@
-"""mlx-lm's own `stream_generate` as a peer: `mlx_lm_peer.py MODEL_FOLDER [BLAS_LIBRARY]`."""
+"""mlx-lm's own `stream_generate` as a peer: `mlx_lm_peer.py MODEL_FOLDER [LOADER OPENBLAS KERNELS]`."""
 
 from __future__ import annotations
 
-import ctypes
 import json
+import runpy
 import sys
 import time
 
 if len(sys.argv) > 2:
-    ctypes.CDLL(sys.argv[2], ctypes.RTLD_GLOBAL)  # the BLAS that we use ourselves
+    runpy.run_path(sys.argv[2])["load"](*sys.argv[3:])  # the matrix libraries that we use ourselves
 
 import mlx.core as mx
 import mlx_lm
