@@ -67,6 +67,20 @@ def test_a_second_turn_that_reuses_the_cache_gives_what_a_fresh_one_gives(target
     assert same_state(again.session, fresh.session)
 
 
+@pytest.mark.parametrize("order", ["plain, serial, plain", "serial, plain, serial"])
+def test_turns_in_other_modes_leave_what_fresh_sessions_have(target, drafter, temperature, order):
+    sources = {"plain": plain_source, "serial": serial_source(drafter)}
+    prompt, session = PROMPT, None
+    for name in order.split(", "):
+        turn = run(target, drafter, prompt, sources[name], max_tokens=12, temperature=temperature, session=session)
+        fresh = run(target, drafter, prompt, sources[name], max_tokens=12, temperature=temperature)
+        assert [(step.tokens, step.proposals) for step in turn.steps] == [
+            (step.tokens, step.proposals) for step in fresh.steps
+        ]
+        assert same_state(turn.session, fresh.session)
+        session, prompt = turn.session, [*prompt, *turn.tokens[:9], 9, 8, 7]  # the answer's end is edited away
+
+
 def test_prefill_in_chunks_changes_nothing(target, drafter, monkeypatch):
     prompt = [(13 * i) % 90 for i in range(1, 60)]
     whole = run(target, drafter, prompt)
