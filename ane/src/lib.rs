@@ -1,6 +1,7 @@
 //! Core ML programs for DFlash drafts: built, packaged and run from Rust.
 
 pub mod cpu_features;
+pub mod mil;
 pub mod runtime;
 pub mod taps;
 #[cfg(feature = "python")]

@@ -1,0 +1,6 @@
+//! A small typed subset of MIL, the language of Core ML programs: the graph, and its form on disk.
+//!
+//! Facts about the format: apple/coremltools (`mlmodel/format`, BSD-3-Clause). The code is our own.
+
+pub mod graph;
+pub mod operations;
