@@ -3,6 +3,7 @@
 pub mod cpu_features;
 pub mod mil;
 pub mod runtime;
+pub mod scratch;
 pub mod taps;
 #[cfg(feature = "python")]
 mod wrapper;

@@ -107,7 +107,7 @@ impl Program {
 pub struct GraphError {
     /// The program it was to go into.
     pub program: String,
-    /// MIL's name of the operation, or `input`.
+    /// MIL's name of the operation, or `input` or `output`.
     pub operation: &'static str,
     /// The name it was to have.
     pub name: String,
@@ -190,15 +190,6 @@ impl ProgramBuilder {
         Ok(id)
     }
 
-    /// Add an operation with one output under a name of its own.
-    ///
-    /// # Errors
-    /// Operands that do not fit; a name that is taken or malformed.
-    pub fn add_named(&mut self, name: &str, operation: Operation) -> Added {
-        self.claim(operation.mil_name(), name)?;
-        Ok(self.insert(name.into(), operation)?[0])
-    }
-
     /// Add an operation, named after the scope.
     ///
     /// # Errors
@@ -256,11 +247,23 @@ impl ProgramBuilder {
         self.add(Operation::Reduce { function, x, axis })
     }
 
-    /// The finished program, with what the caller gets.
-    #[must_use]
-    pub fn finish(mut self, outputs: Vec<ValueId>) -> Program {
-        self.program.outputs = outputs;
-        self.program
+    /// The finished program, with what the caller gets and how it is called.
+    ///
+    /// # Errors
+    /// A name that is taken or malformed.
+    pub fn finish(mut self, outputs: &[(&str, ValueId)]) -> Result<Program, GraphError> {
+        for &(name, id) in outputs {
+            self.claim("output", name)?;
+            let value = &mut self.program.values[id.0];
+            self.names.remove(&value.name);
+            value.name = name.into();
+            self.program.outputs.push(id);
+            let makers = &mut self.program.nodes;
+            if let Some(maker) = makers.iter_mut().find(|node| node.outputs == [id]) {
+                maker.name = name.into();
+            }
+        }
+        Ok(self.program)
     }
 
     fn insert(&mut self, name: String, operation: Operation) -> Result<Vec<ValueId>, GraphError> {

@@ -2,5 +2,9 @@
 //!
 //! Facts about the format: apple/coremltools (`mlmodel/format`, BSD-3-Clause). The code is our own.
 
+mod encode;
 pub mod graph;
 pub mod operations;
+pub mod package;
+mod protobuf;
+mod weight_blob;

@@ -314,7 +314,7 @@ fn check(sound: bool, problem: impl FnOnce() -> String) -> Result<(), String> {
 }
 
 /// None where the number does not fit in a `usize`.
-pub(super) fn element_count(shape: &[usize]) -> Option<usize> {
+pub(crate) fn element_count(shape: &[usize]) -> Option<usize> {
     shape
         .iter()
         .try_fold(1usize, |count, size| count.checked_mul(*size))

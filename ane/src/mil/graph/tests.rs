@@ -18,7 +18,7 @@ fn shape_of(
         .enumerate()
         .map(|(i, shape)| builder.input(&format!("in{i}"), shape).unwrap())
         .collect();
-    let output = builder.add_named("out", operation(&ids))?;
+    let output = builder.add(operation(&ids))?;
     Ok(builder.shape(output).to_vec())
 }
 
@@ -197,7 +197,7 @@ fn a_split_yields_a_value_a_piece() {
             sizes: vec![2, 3],
         })
         .unwrap();
-    let program = builder.finish(pieces.clone());
+    let program = builder.finish(&[("first", pieces[0])]).unwrap();
     let of = |i: usize| program.value(pieces[i]);
     assert_eq!(
         (
@@ -208,7 +208,7 @@ fn a_split_yields_a_value_a_piece() {
     );
     assert_eq!(
         (of(0).name.as_str(), of(1).name.as_str()),
-        ("main_split_part0", "main_split_part1")
+        ("first", "main_split_part1")
     );
 }
 
@@ -262,12 +262,13 @@ fn names_are_unique_and_well_formed() {
     builder.enter("norm");
     builder.unary(UnaryFunction::Abs, x).unwrap();
     let last = builder.unary(UnaryFunction::Abs, x).unwrap();
-    let program: Program = builder.finish(vec![last]);
+    let program: Program = builder.finish(&[("out", last)]).unwrap();
     let names: Vec<_> = program
         .values()
         .iter()
         .map(|value| value.name.as_str())
         .collect();
-    assert_eq!(names, ["x", "norm_abs", "norm_abs_2"]);
+    assert_eq!(names, ["x", "norm_abs", "out"]);
+    assert_eq!(program.nodes[1].name, "out");
     assert_eq!(program.value(last).tensor_type.data_type, DataType::Fp16);
 }
