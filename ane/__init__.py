@@ -1,5 +1,29 @@
 """Core ML programs for DFlash drafts, from Rust: the typed names of the native module."""
 
-from ane._native import AneError, cpu_features, tap_scale, version
+from ane._native import (
+    AneError,
+    BuildReport,
+    DraftInfo,
+    InvalidDraft,
+    Package,
+    WriteFailed,
+    build_packages,
+    cpu_features,
+    inspect_draft,
+    tap_scale,
+    version,
+)
 
-__all__ = ["AneError", "cpu_features", "tap_scale", "version"]
+__all__ = [
+    "AneError",
+    "BuildReport",
+    "DraftInfo",
+    "InvalidDraft",
+    "Package",
+    "WriteFailed",
+    "build_packages",
+    "cpu_features",
+    "inspect_draft",
+    "tap_scale",
+    "version",
+]

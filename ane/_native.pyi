@@ -1,7 +1,124 @@
-__all__ = ["AneError", "cpu_features", "tap_scale", "version"]
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Literal, final
+
+__all__ = [
+    "AneError",
+    "BuildReport",
+    "DraftInfo",
+    "InvalidDraft",
+    "Package",
+    "WriteFailed",
+    "build_packages",
+    "cpu_features",
+    "inspect_draft",
+    "tap_scale",
+    "version",
+]
 
 class AneError(ValueError):
     """A value that the crate cannot work with."""
+
+class InvalidDraft(AneError):
+    """A file of a draft is missing, damaged, or describes what cannot be built. The message names it."""
+
+class WriteFailed(AneError):
+    """Packages could not be written to the disk. The message names the folder."""
+
+@final
+class DraftInfo:
+    """What a draft's `config.json` says, as far as programs depend on it, by the names of the published format."""
+
+    @property
+    def hidden_size(self) -> int: ...
+    @property
+    def num_hidden_layers(self) -> int: ...
+    @property
+    def num_attention_heads(self) -> int: ...
+    @property
+    def num_key_value_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def intermediate_size(self) -> int: ...
+    @property
+    def rms_norm_eps(self) -> float: ...
+    @property
+    def block_size(self) -> int:
+        """Rows of a block: the anchor and its masks."""
+
+    @property
+    def target_layer_ids(self) -> list[int]:
+        """The target's layers whose output is read: the taps."""
+
+    @property
+    def sliding(self) -> list[bool]:
+        """By layer: whether it sees only the last `sliding_window` positions."""
+
+    @property
+    def sliding_window(self) -> int | None: ...
+    @property
+    def is_causal(self) -> bool | None:
+        """None: sliding layers are causal inside the block, full ones are not."""
+
+@final
+class Package:
+    """A package that was written."""
+
+    @property
+    def program(self) -> str:
+        """The program in it."""
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+
+    @property
+    def bytes(self) -> int:
+        """All files in it."""
+
+@final
+class BuildReport:
+    """What `build_packages` wrote."""
+
+    @property
+    def packages(self) -> list[Package]:
+        """In order of use: ingest, then the layers."""
+
+    @property
+    def relative_errors(self) -> dict[str, float]:
+        """By tensor: the root of squared errors over squared weights."""
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """By tensor: the power of two that its inputs are multiplied by and that it undoes, where that is not 1."""
+
+def inspect_draft(folder: str | PathLike[str]) -> DraftInfo:
+    """Read the config of the draft in `folder` and the headers of its weights, and check that they fit.
+
+    Raises `InvalidDraft`.
+    """
+
+def build_packages(
+    draft: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    precision: Literal["w8a16", "fp16"] = "w8a16",
+    width: int = 64,
+    context: int = 2048,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> BuildReport:
+    """Write the programs of the draft in the folder `draft` as `.mlpackage` folders into the folder `out`.
+
+    `out` must be empty or not exist; it appears whole or not at all. The same draft always gives the same bytes.
+    `precision`: weights in 8 bits with one scale an output channel, or in half precision. `width`: columns of a layer's
+    program (16, 32, 64). `context`: positions of context (2048, 4096; 512 for tests).
+    Before each program, and at the end, `progress` gets its name (at the end, none), how many are done and how many there
+    are. What it raises stops the build and is raised here.
+
+    Raises `InvalidDraft`, `WriteFailed`; `AneError` for a size or precision that there is not.
+    """
 
 def version() -> str:
     """The crate's version."""

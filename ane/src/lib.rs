@@ -1,7 +1,10 @@
 //! Core ML programs for DFlash drafts: built, packaged and run from Rust.
 
 pub mod cpu_features;
+pub mod dflash;
+pub mod errors;
 pub mod mil;
+pub mod quantize;
 pub mod runtime;
 pub mod scratch;
 pub mod taps;

@@ -1,5 +1,7 @@
 //! The Python face of the crate: conversions and nothing else.
 
+mod drafts;
+
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,6 +24,10 @@ mod _native {
     #[pymodule_export]
     use super::AneError;
     use super::PyResult;
+    #[pymodule_export]
+    use super::drafts::{
+        BuildReport, DraftInfo, InvalidDraft, Package, WriteFailed, build_packages, inspect_draft,
+    };
     use pyo3::pyfunction;
 
     /// The crate's version.
