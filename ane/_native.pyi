@@ -91,6 +91,10 @@ class BuildReport:
         """By tensor: the root of squared errors over squared weights."""
 
     @property
+    def kept_fp16(self) -> list[str]:
+        """Tensors that stay in half precision because 8 bits would change them by more than 0.015."""
+
+    @property
     def factors(self) -> dict[str, float]:
         """By tensor: the power of two that its inputs are multiplied by and that it undoes, where that is not 1."""
 

@@ -1,6 +1,6 @@
 //! All packages of a draft.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::ops::ControlFlow;
@@ -79,6 +79,8 @@ pub struct Report {
     pub packages: Vec<Package>,
     /// By tensor: root of squared errors over squared weights.
     pub relative_errors: BTreeMap<String, f64>,
+    /// Tensors that stay in half precision because 8 bits would change them too much.
+    pub kept_fp16: BTreeSet<String>,
     /// By tensor: the power of two that its inputs are multiplied by and that it undoes, where that is not 1.
     pub factors: BTreeMap<String, f32>,
 }
@@ -150,6 +152,7 @@ pub fn build_packages(
     Ok(Report {
         packages,
         relative_errors: loader.relative_errors,
+        kept_fp16: loader.kept_fp16,
         factors: loader.factors,
     })
 }

@@ -66,6 +66,7 @@ pub struct Package {
 pub struct BuildReport {
     packages: Vec<Py<Package>>,
     relative_errors: BTreeMap<String, f64>,
+    kept_fp16: Vec<String>,
     factors: BTreeMap<String, f32>,
 }
 
@@ -143,6 +144,7 @@ pub fn build_packages(
     Ok(BuildReport {
         packages: packages.collect::<PyResult<_>>()?,
         relative_errors: report.relative_errors,
+        kept_fp16: report.kept_fp16.into_iter().collect(),
         factors: report.factors,
     })
 }
