@@ -33,7 +33,7 @@ def near_tie(demo, prompt_ids, tokens):
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("prompts", [FEW_PROMPTS, pytest.param(PROMPTS, marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("prompts", [FEW_PROMPTS[::2], pytest.param(PROMPTS, marks=pytest.mark.slow)], ids=len)
 def test_both_modes_give_the_same_text(demo, prompts):
     """Tier B: equal, or first different at a near-tie of the target's two best tokens."""
     from core.engine.prompt import render_prompt
@@ -51,10 +51,10 @@ def test_both_modes_give_the_same_text(demo, prompts):
 
 
 def test_a_seeded_answer_is_the_same_in_both_modes_and_again(demo):
-    options = {"temperature": 0.8, "seed": 11}
+    options = {"temperature": 0.8, "seed": 11, "max_tokens": 8}
     plain, gpu, again = (answer(demo, PROMPTS[0], mode=mode, **options)[-1] for mode in ("plain", "gpu", "gpu"))
     assert plain.token_ids == gpu.token_ids == again.token_ids
-    other = answer(demo, PROMPTS[0], mode="gpu", temperature=0.8, seed=12)[-1]
+    other = answer(demo, PROMPTS[0], **{**options, "mode": "gpu", "seed": 12})[-1]
     assert other.token_ids != gpu.token_ids
 
 

@@ -81,12 +81,12 @@ def assert_follows(counts, distribution):
 
 @pytest.mark.parametrize("options", FILTERS, ids=str)
 def test_draws_follow_the_distribution_of_the_options(options):
-    counts = np.bincount(draws(5000, seed=3, **options), minlength=len(LOGITS))
+    counts = np.bincount(draws(2500, seed=3, **options), minlength=len(LOGITS))
     assert_follows(counts, expected(LOGITS, [3], **options))
 
 
 def test_the_check_itself_finds_a_wrong_temperature():
-    counts = np.bincount(draws(5000, seed=3, temperature=1.2), minlength=len(LOGITS))
+    counts = np.bincount(draws(2500, seed=3, temperature=1.2), minlength=len(LOGITS))
     with pytest.raises(AssertionError, match="chi-squared"):
         assert_follows(counts, expected(LOGITS, [3]))
 

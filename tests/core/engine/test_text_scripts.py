@@ -158,7 +158,7 @@ def test_every_two_cuts_of_the_whole_text_and_every_byte_alone(text):
         assert_whole_characters_come_at_once(pieces, cuts)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_any_split_of_texts_of_several_scripts(data):
     raw = "".join(data.draw(st.lists(st.sampled_from(sorted(TEXTS.values())), min_size=1, max_size=2))).encode()
@@ -174,7 +174,7 @@ def test_the_demo_targets_own_tokens_give_every_text_back_in_whole_characters(de
     assert not any("\ufffd" in piece for piece in streamed)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_tokens_for_characters_and_for_single_bytes_in_any_mix(data):
     """As in SentencePiece vocabularies: what has no token of its own comes as bytes."""
@@ -209,7 +209,7 @@ def test_every_split_of_invalid_utf_8_gives_what_the_whole_gives(broken, before,
         assert "".join(streamed) == expected, cuts
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_any_split_of_text_with_invalid_bytes_anywhere(data):
     parts = st.sampled_from([*BROKEN.values(), *(text.encode() for text in TEXTS.values())])
@@ -252,7 +252,7 @@ def test_a_stop_string_is_found_across_every_token_border(text):
             assert_stops(pieces, stop, cuts)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_any_stop_string_in_any_text_cut_in_any_way(data):
     text = data.draw(st.sampled_from(sorted(TEXTS.values())))
