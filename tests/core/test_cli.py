@@ -174,8 +174,8 @@ def test_a_conversation_in_a_terminal(pair):
     assert stdout.count("> ") >= 3
 
 
-def test_bench_prints_both_modes_and_the_break_even(pair):
-    result = mirror_sd("bench", *pair, "--max-tokens", "8", "--runs", "1")
+def test_bench_prints_both_modes_and_the_break_even_and_writes_them(pair, tmp_path):
+    result = mirror_sd("bench", *pair, "--max-tokens", "8", "--runs", "1", "--json", str(tmp_path / "bench.json"))
     assert result.returncode == 0, result.stderr
     assert "Break-even at this width" in result.stdout
     assert "Same text in both modes" in result.stdout
@@ -183,6 +183,18 @@ def test_bench_prints_both_modes_and_the_break_even(pair):
         "plain",
         "gpu",
     ]
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert written["machine"]["cores"]
+    names = {row["name"]: row for row in written["rows"]}
+    assert names["gpu: speed"]["ratio_to"] == "plain: speed"
+    assert names["gpu: speed"]["ratio"] > 0
+    assert names["break-even"]["value"] > 0
+
+
+def test_bench_says_at_once_that_its_file_cannot_be_written(pair):
+    result = mirror_sd("bench", *pair, "--json", "/nowhere/at/all.json")
+    assert result.returncode == 1
+    assert "no folder" in result.stderr
 
 
 def test_doctor_finds_everything_here():
