@@ -128,13 +128,17 @@ class BlasReport(msgspec.Struct, frozen=True):
     """The library that holds them."""
 
     @property
-    def description(self) -> str:
-        """The libraries by their names, and what our own kernels do."""
-        library = f"{self.name} {self.core_type}".rstrip()
+    def library(self) -> str:
+        """The library's name and kernels."""
+        return f"{self.name} {self.core_type}".rstrip()
+
+    @property
+    def own_kernels(self) -> str:
+        """What our own kernels do, in words; empty where they are not used."""
         if not self.kernels:
-            return library
+            return ""
         rows = f"for up to {self.kernel_rows} rows" if self.path else "for everything"
-        return f"{library}; own kernels {rows}: {self.kernels}, same result at every width"
+        return f"{self.kernels}, {rows}, same result at every width"
 
 
 class Hello(_Message, frozen=True):

@@ -85,8 +85,10 @@ def _engine(hello: Hello) -> Iterator[Finding]:
     )
     blas = hello.blas
     sound: Verdict = "ok" if blas.verdict in ("checked", "not needed") else "note"
-    where = " ".join(filter(None, [blas.path, f"({blas.verdict})"]))
-    yield Finding(sound, "BLAS", f"{blas.description} {where}", blas.hint)
+    library = " ".join(filter(None, [blas.library, blas.path, f"({blas.verdict})"]))
+    yield Finding(sound, "BLAS", library, blas.hint)
+    if blas.own_kernels:
+        yield Finding("ok", "own kernels", blas.own_kernels)
     features = ", ".join(hello.ane_cpu_features) or "no vector features"
     yield Finding("ok", "ane", f"{hello.ane_version}, CPU: {features}")
 

@@ -8,7 +8,7 @@
 pub(super) trait Lanes: Copy {
     /// Values in a vector.
     const LANES: usize;
-    /// Rows of A that the kernels keep in registers against rows of B, a multiple of 2.
+    /// Rows of A that the kernels keep in registers against 3 rows of B; half as many against 6.
     const DOT_ROWS: usize;
     /// Rows of A that the kernels keep in registers against [`Self::VECTORS`] vectors of B.
     const SUM_ROWS: usize;
@@ -26,7 +26,8 @@ pub(super) trait Lanes: Copy {
     unsafe fn multiply(self, other: Self) -> Self;
     /// The sum of each vector's values. A vector is summed in the same order at every place.
     unsafe fn sums(vectors: [Self; 4]) -> [f32; 4];
-    /// Brings the line at this address into the caches. The address may be anything.
+    /// Brings the line at this address into the second cache: the next tile would crowd the nearest one. Any address may
+    /// be given.
     unsafe fn prefetch(address: *const f32);
 }
 
@@ -96,7 +97,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn prefetch(address: *const f32) {
-            unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) }
+            unsafe { _mm_prefetch(address.cast(), _MM_HINT_T1) }
         }
     }
 
@@ -152,7 +153,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn prefetch(address: *const f32) {
-            unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) }
+            unsafe { _mm_prefetch(address.cast(), _MM_HINT_T1) }
         }
     }
 

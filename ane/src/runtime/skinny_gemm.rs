@@ -201,6 +201,14 @@ fn balanced(count: usize, most: usize) -> usize {
     count.div_ceil(count.div_ceil(most).max(1))
 }
 
+/// Rows of A that a tile of dot products takes: all where they fit into one. Of more rows A no longer fits into the
+/// nearest cache, and smaller groups with wider tiles read it less often.
+#[inline(always)]
+fn dot_group<V: Lanes>(rows: usize) -> usize {
+    let fits = rows <= V::DOT_ROWS;
+    balanced(rows, if fits { rows } else { V::DOT_ROWS / 2 })
+}
+
 /// A in the order in which [`dots`] reads it: groups of rows; in a group, a vector of each row, then the next vectors. The
 /// last ones are filled up with zeros. At a multiple of 64 bytes, so that no vector straddles two lines.
 unsafe fn pack<V: Lanes>(p: &Product, packed: &mut Vec<f32>) -> *const f32 {
@@ -209,7 +217,7 @@ unsafe fn pack<V: Lanes>(p: &Product, packed: &mut Vec<f32>) -> *const f32 {
     packed.clear();
     packed.resize(p.rows * steps * V::LANES + LINE, 0.0);
     let start = packed.as_ptr().align_offset(LINE * size_of::<f32>());
-    let group = balanced(p.rows, V::DOT_ROWS);
+    let group = dot_group::<V>(p.rows);
     for row in 0..p.rows {
         let first = row / group * group;
         let members = group.min(p.rows - first);

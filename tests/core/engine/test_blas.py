@@ -52,7 +52,8 @@ def test_our_own_kernels_come_first_without_their_package(tmp_path):
     assert report["first"] == ["ours"]
     assert report["kernels"]
     assert not report["ane"]
-    assert f"for up to {report['kernel_rows']} rows: {report['kernels']}" in core.engine.BLAS.description
+    said = f"{report['kernels']}, for up to {report['kernel_rows']} rows, same result at every width"
+    assert core.engine.BLAS.own_kernels == said
 
 
 def test_kernels_of_old_processors_are_not_accepted_on_a_new_one(tmp_path):
@@ -175,7 +176,7 @@ def test_without_openblas_our_kernels_compute_everything(monkeypatch):
     report = blas.prepare()
     assert (report.name, report.verdict, report.path) == ("Mirror SD", "checked", "")
     assert "libopenblas" in report.hint
-    assert "own kernels for everything" in report.description
+    assert "for everything" in report.own_kernels
 
 
 def test_without_any_library_there_is_a_hint(monkeypatch):

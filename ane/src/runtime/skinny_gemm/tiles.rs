@@ -1,6 +1,6 @@
 //! The kernels: tiles of C, a few rows by a few columns, that stay in registers while A and B go by.
 
-use super::{Part, VECTORS, balanced};
+use super::{Part, VECTORS, dot_group};
 use crate::runtime::lanes::Lanes;
 
 /// Computes a part of C.
@@ -33,13 +33,13 @@ macro_rules! with_shape {
 #[inline(always)]
 unsafe fn dots<V: Lanes>(part: &Part) {
     let p = &part.product;
-    let group = balanced(p.rows, V::DOT_ROWS);
+    let group = dot_group::<V>(p.rows);
     let widest = if 2 * group <= V::DOT_ROWS { 6 } else { 3 };
     let mut column = part.first_column;
     while column < part.end_column {
         let fits = part.end_column - column >= widest;
         let width = if fits { widest } else { 1 };
-        // The first group brings rows of B into the nearest cache, where the others find them.
+        // The first group brings the rows of B into a cache, where the others find them.
         for first in (0..p.rows).step_by(group) {
             let rows = group.min(p.rows - first);
             // SAFETY: the tile lies inside the part.
@@ -74,7 +74,9 @@ unsafe fn dot_tile<V: Lanes, const R: usize, const N: usize>(
         for _ in 0..whole {
             for (n, weights) in weights.iter_mut().enumerate() {
                 *weights = V::load(b.add(n * p.b_stride));
-                V::prefetch(b.wrapping_add((n + N) * p.b_stride)); // the same place of the next tile
+                if row == 0 {
+                    V::prefetch(b.wrapping_add((n + N) * p.b_stride)); // this place of the next tile
+                }
             }
             add_products(&mut totals, a, &weights);
             a = a.add(R * V::LANES);
