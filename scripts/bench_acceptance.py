@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from core.bench.dflash import dflash_peer, exported_target
+from peers.launch import dflash_peer, exported_target
 
 from core.bench.acceptance import acceptance_rows, branch_row, held_out_prompts, our_walks, peer_walks
 from core.bench.rows import Row, markdown_table, report, write_json

@@ -15,7 +15,7 @@ from core.bench.decode import OurMode, decode_rows, first_token_rows, measure_in
 from core.bench.prompts import PROMPTS
 from core.bench.rows import markdown_table, report, write_json
 from core.engine import BLAS
-from core.engine.loader import LoadedPair, load_pair_now
+from core.engine.loader import load_pair_now
 from core.engine.prompt import render_prompt
 from core.pairs import pair_from_paths
 from core.protocol import ChatMessage

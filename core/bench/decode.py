@@ -55,7 +55,7 @@ def peer_measure(peer: Peer) -> Measure:
 
     def measure(prompt: Sequence[int], max_tokens: int) -> Measured:
         answer = peer.answer(prompt, max_tokens)
-        return Measured(answer.tokens, answer.first_token_s, answer.decode_s, answer.steps)
+        return Measured(answer.tokens, answer.first_token_s, answer.decode_s, len(answer.step_tokens))
 
     return measure
 

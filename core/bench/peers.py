@@ -1,7 +1,7 @@
 """Other implementations in processes of their own, measured in turns with ours.
 
-A peer reads one JSON request a line ({"prompt": [ids], "max_tokens": n}) and answers with one line of JSON, as
-`scripts/peers/` shows. It sleeps in between, so that it takes nothing from whoever is measured next.
+A peer reads one JSON request a line ({"prompt": [ids], "max_tokens": n, "width": rows or null}) and answers with one
+line of JSON, as `scripts/peers/` shows. It sleeps in between, so that it takes nothing from whoever is measured next.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class PeerAnswer(msgspec.Struct, frozen=True):
     """From the request to the first token."""
     decode_s: float
     """From the first token to the last."""
-    steps: int
-    """Passes of the target after the first token."""
+    step_tokens: tuple[int, ...]
+    """Tokens of each pass of the target after the one that gave the first token."""
 
     @property
     def tokens_per_second(self) -> float:
@@ -47,10 +47,14 @@ class Peer:
         )
         self.versions: dict[str, str] = json.loads(self._read_line())
 
-    def answer(self, prompt: Sequence[int], max_tokens: int) -> PeerAnswer:
-        """One greedy answer that ignores ends of sequence, so that all answers have the same length."""
+    def answer(self, prompt: Sequence[int], max_tokens: int, width: int | None = None) -> PeerAnswer:
+        """One greedy answer that ignores ends of sequence, so that all answers have the same length.
+
+        `width` is the rows of a verification, for peers that speculate; None for what the draft was made for.
+        """
         assert self._process.stdin is not None
-        print(json.dumps({"prompt": list(prompt), "max_tokens": max_tokens}), file=self._process.stdin, flush=True)
+        request = {"prompt": list(prompt), "max_tokens": max_tokens, "width": width}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
         return msgspec.json.decode(self._read_line(), type=PeerAnswer)
 
     def __enter__(self) -> Peer:

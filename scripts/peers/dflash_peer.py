@@ -34,18 +34,23 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         began_s = time.perf_counter()
-        times_s, tokens = [], []
+        times_s, steps = [], []
         for response in dflash.model_mlx.stream_generate(
-            model, draft, tokenizer, mx.array(request["prompt"]), max_tokens=request["max_tokens"]
+            model,
+            draft,
+            tokenizer,
+            mx.array(request["prompt"]),
+            block_size=request["width"],
+            max_tokens=request["max_tokens"],
         ):
             if response.tokens:
-                tokens += [int(token) for token in response.tokens]
+                steps.append([int(token) for token in response.tokens])
                 times_s.append(time.perf_counter())
         answer = {
-            "tokens": tokens,
+            "tokens": [token for step in steps for token in step],
             "first_token_s": times_s[0] - began_s,
             "decode_s": times_s[-1] - times_s[0],
-            "steps": len(times_s) - 1,
+            "step_tokens": [len(step) for step in steps[1:]],
         }
         print(json.dumps(answer), flush=True)
 

@@ -31,7 +31,7 @@ def main() -> None:
             "tokens": tokens,
             "first_token_s": times_s[0] - began_s,
             "decode_s": times_s[-1] - times_s[0],
-            "steps": len(tokens) - 1,
+            "step_tokens": [1] * (len(tokens) - 1),
         }
         print(json.dumps(answer), flush=True)
 

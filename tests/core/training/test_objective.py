@@ -86,3 +86,16 @@ def test_the_heads_rows_are_those_that_make_the_logits(bits):
     assert np.allclose(
         np.array(rows @ target.head_weights(chosen).T), np.array(target.lm_head(rows)[:, chosen]), atol=1e-4
     )
+
+
+def test_blocks_drafted_ahead_know_the_tokens_but_not_their_features(target, draft):
+    """A fresh block's rows depend on the features up to its anchor; one with known tokens sees them as tokens."""
+    taps = features_of(TALK, target).taps
+    fresh = make_blocks(TALK, np.array([20], np.int32), np.array([0]), 8, MASK)
+    ahead = make_blocks(TALK, np.array([17], np.int32), np.array([3]), 8, MASK)
+    changed = tuple(mx.concatenate([tap[:17], tap[17:] + 1]) for tap in taps)
+    rows = [np.array(block_rows(draft, target, features, b)) for b in (fresh, ahead) for features in (taps, changed)]
+    assert not np.allclose(rows[0], rows[1], atol=1e-3)
+    assert np.array_equal(rows[2], rows[3])
+    other = make_blocks(Conversation(TALK.ids[::-1].copy(), 10, 0.0), np.array([17], np.int32), np.array([3]), 8, MASK)
+    assert not np.allclose(rows[2], np.array(block_rows(draft, target, taps, other)), atol=1e-3)
