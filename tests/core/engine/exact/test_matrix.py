@@ -33,7 +33,7 @@ WIDTHS = range(1, BLOCK + 1)
 PROMPT = [87, 17, 60, 3, 41, 8, 22]
 GREEDY, SEEDED = {"temperature": 0.0}, {"temperature": 1.0, "seed": 9}
 """With these the first block of either text has no token twice, so that each can be the one that ends it."""
-TEXT_TOKENS = 40
+TEXT_TOKENS = 24
 
 
 @contextmanager
