@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::pool::Pool;
 use super::skinny_gemm::{InstructionSet, Product, multiply};
 
-/// Products of up to this many rows are computed here.
-const MOST_ROWS: usize = 16;
+/// Products of up to this many rows are computed here: the widest verification pass, and as long as packing B does not pay.
+const MOST_ROWS: usize = 32;
 
 const ROW_MAJOR: c_int = 101;
 const COLUMN_MAJOR: c_int = 102;
@@ -351,15 +351,15 @@ mod tests {
         let _turn = TURN.lock().unwrap();
         // SAFETY: a function of this type, taken back below.
         unsafe { mirror_sd_set_sgemm(counted as *mut ()) };
-        let (a, b) = (Matrix::new(17, 4, 0, 1), Matrix::new(3, 4, 0, 2));
-        let mut c = Matrix::new(17, 3, 0, 3);
+        let (a, b) = (Matrix::new(33, 4, 0, 1), Matrix::new(3, 4, 0, 2));
+        let mut c = Matrix::new(33, 3, 0, 3);
         let mut forwarded = |case: Case| {
             FORWARDED.store(0, Ordering::Relaxed);
             compute(&case, &a, &b, &mut c);
             FORWARDED.load(Ordering::Relaxed)
         };
-        assert_eq!(forwarded(row_major([16, 3, 4], 1.0, 0.0)), 0);
-        assert_eq!(forwarded(row_major([17, 3, 4], 1.0, 0.0)), 17);
+        assert_eq!(forwarded(row_major([32, 3, 4], 1.0, 0.0)), 0);
+        assert_eq!(forwarded(row_major([33, 3, 4], 1.0, 0.0)), 33);
         assert_eq!(forwarded(row_major([1, 3, 5], 1.0, 0.0)), 1); // rows of 5 that lie 4 apart
         assert_eq!(
             forwarded(Case {

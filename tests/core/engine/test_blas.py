@@ -126,7 +126,7 @@ def test_a_library_with_wrong_products_is_not_trusted(tmp_path):
 
 
 _KERNELS = """
-int mirror_sd_most_rows(void) { return 16; }
+int mirror_sd_most_rows(void) { return 32; }
 const char *mirror_sd_instruction_set(void) { return "C"; }
 void mirror_sd_set_sgemm(void *other) {}
 void cblas_sgemm(int layout, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a,

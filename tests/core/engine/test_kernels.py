@@ -16,7 +16,7 @@ from helpers.tiny import tiny_target
 
 pytestmark = pytest.mark.skipif(not core.engine.BLAS.kernels, reason="our own kernels are not used here")
 
-WIDTHS = range(2, 17)
+WIDTHS = (*range(2, 18), 24, 31, 32)
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
