@@ -205,3 +205,102 @@ fn row_scale(row: &[f32]) -> f16 {
         nearest
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::{Loss, Matrix, Precision, convolution_weight, half_precision};
+    use crate::mil::operations::{Operation, QuantizedTensor, TensorData};
+
+    fn matrix(columns: usize, values: &[f32]) -> Matrix {
+        Matrix {
+            values: values.to_vec(),
+            columns,
+        }
+    }
+
+    fn quantized(matrix: &Matrix) -> (QuantizedTensor, Loss) {
+        match convolution_weight(matrix, Precision::W8a16).unwrap() {
+            (Operation::ConstexprAffineDequantize(weight), loss) => (weight, loss),
+            (operation, _) => panic!("{}", operation.mil_name()),
+        }
+    }
+
+    #[test]
+    fn each_row_uses_the_whole_range_around_127() {
+        let (weight, loss) = quantized(&matrix(3, &[127.0, -127.0, 1.0, 0.5, 0.0, -0.2]));
+        assert_eq!(weight.shape, [2, 3, 1, 1]);
+        assert_eq!(weight.values[..3], [254, 0, 128]);
+        assert_eq!(weight.values[3..], [254, 127, 76]);
+        assert_eq!(weight.scales[0], f16::ONE);
+        assert!(loss.relative_error() < 0.004, "{}", loss.relative_error());
+    }
+
+    /// At every size of a row's largest value, also where the nearest scale would be too small for it.
+    #[test]
+    fn no_value_leaves_the_range_and_none_is_off_by_more_than_half_a_step() {
+        for size in (1..2000)
+            .map(|i| 1e-3 * 1.01f32.powi(i))
+            .take_while(|size| *size < 30_000.0)
+        {
+            let row = [size, -size, size * 0.37, -size * 0.051, 0.0];
+            let (weight, _) = quantized(&matrix(5, &row));
+            let scale = weight.scales[0].to_f32();
+            for (value, expected) in weight.values.iter().zip(row) {
+                assert!(*value <= 254, "{size}");
+                let kept = (f32::from(*value) - 127.0) * scale;
+                assert!(
+                    (kept - expected).abs() <= scale * 0.5001,
+                    "{kept} for {expected}"
+                );
+            }
+            assert!(scale <= size / 127.0 * 1.001 || scale == f16::MIN_POSITIVE.to_f32());
+        }
+    }
+
+    #[test]
+    fn rows_of_zeros_and_tiny_values_have_a_normal_scale() {
+        let (weight, loss) = quantized(&matrix(2, &[0.0, 0.0, 1e-9, -1e-9]));
+        assert!(weight.scales.iter().all(|scale| scale.is_normal()));
+        assert!(weight.values.iter().all(|value| *value == 127));
+        assert!(
+            (loss.relative_error() - 1.0).abs() < 1e-6,
+            "all of the tiny values is lost"
+        );
+        assert_eq!(Loss::default().relative_error(), 0.0);
+    }
+
+    #[test]
+    fn half_precision_keeps_what_it_can() {
+        let (operation, loss) =
+            convolution_weight(&matrix(2, &[0.1, 2.0]), Precision::Fp16).unwrap();
+        let Operation::Const(tensor) = operation else {
+            panic!()
+        };
+        assert_eq!(tensor.shape, [1, 2, 1, 1]);
+        let kept = vec![f16::from_f32(0.1), f16::from_f32(2.0)];
+        assert_eq!(tensor.data, TensorData::Fp16(kept.into()));
+        assert!(loss.relative_error() > 0.0 && loss.relative_error() < 1e-4);
+    }
+
+    #[test]
+    fn what_does_not_fit_half_precision_is_an_error() {
+        for precision in [Precision::Fp16, Precision::W8a16] {
+            let error = convolution_weight(&matrix(1, &[1.0, -40_000.0]), precision).unwrap_err();
+            assert!(error.contains("-40000"), "{error}");
+        }
+        assert!(half_precision(&[1], &[1e5]).is_err());
+    }
+
+    #[test]
+    fn rows_and_columns_move_whole() {
+        let m = matrix(3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(m.with_rows(&[1, 0]).values, [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
+        assert_eq!(
+            m.with_columns(&[2, 0, 1]).values,
+            [3.0, 1.0, 2.0, 6.0, 4.0, 5.0]
+        );
+        assert_eq!(m.column_range(1, 2), matrix(2, &[2.0, 3.0, 5.0, 6.0]));
+    }
+}

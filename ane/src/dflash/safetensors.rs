@@ -13,7 +13,7 @@ use half::{bf16, f16};
 use serde::Deserialize;
 
 use crate::errors::Error;
-use crate::mil::operations::element_count;
+use crate::mil::shapes::element_count;
 
 /// Headers of real checkpoints are far below it.
 const HEADER_LIMIT: u64 = 100 << 20;

@@ -309,3 +309,70 @@ fn largest_product(gate: &Matrix, up: &Matrix, norm: &[f32]) -> f64 {
     });
     bounds.fold(0.0, f64::max) * norm.len() as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{boost, factor, head_order, largest_output, largest_product};
+    use crate::quantize::Matrix;
+
+    fn row(values: &[f32]) -> Matrix {
+        Matrix {
+            values: values.to_vec(),
+            columns: values.len(),
+        }
+    }
+
+    #[test]
+    fn heads_of_a_group_stand_side_by_side() {
+        // Two key-value heads, three query heads each, two channels a head.
+        let order = head_order(2, 3, 2);
+        assert_eq!(order[..6], [0, 2, 4, 1, 3, 5]);
+        assert_eq!(order[6..], [6, 8, 10, 7, 9, 11]);
+    }
+
+    #[test]
+    fn powers_of_two_bring_bounds_into_range() {
+        assert_eq!(
+            (
+                factor(10.0),
+                factor(4000.0),
+                factor(4001.0),
+                factor(64_001.0)
+            ),
+            (1.0, 1.0, 0.5, 0.03125)
+        );
+        assert_eq!(
+            (boost(0.0), boost(900.0), boost(1000.0), boost(1e9)),
+            (64.0, 64.0, 32.0, 1.0)
+        );
+    }
+
+    /// Rows that point where the weights do reach the bounds.
+    #[test]
+    fn bounds_are_tight() {
+        let norm = [1.0, 0.5, 2.0, 1.0];
+        let (gate, up) = (row(&[1.0, 2.0, -1.0, 0.0]), row(&[0.5, 2.0, -1.0, 3.0]));
+        let weighted = |m: &Matrix| {
+            m.values
+                .iter()
+                .zip(norm)
+                .map(|(w, n)| w * n)
+                .collect::<Vec<f32>>()
+        };
+        let (g, u) = (weighted(&gate), weighted(&up));
+        let length = |v: &[f32]| v.iter().map(|x| x * x).sum::<f32>().sqrt();
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+        // Along g/|g| + u/|u| the product is largest; a normed row of four channels has the length 2.
+        let towards: Vec<f32> = g
+            .iter()
+            .zip(&u)
+            .map(|(a, b)| a / length(&g) + b / length(&u))
+            .collect();
+        let normed: Vec<f32> = towards.iter().map(|x| 2.0 * x / length(&towards)).collect();
+        let reached = f64::from(dot(&normed, &g) * dot(&normed, &u));
+        let bound = largest_product(&gate, &up, &norm);
+        assert!((bound - reached).abs() < 1e-3, "{reached} {bound}");
+        let largest = largest_output(&up, &norm);
+        assert!((largest - f64::from(2.0 * length(&u))).abs() < 1e-5);
+    }
+}

@@ -7,4 +7,5 @@ pub mod graph;
 pub mod operations;
 pub mod package;
 mod protobuf;
+pub(crate) mod shapes;
 mod weight_blob;
