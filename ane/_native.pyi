@@ -118,8 +118,8 @@ def build_packages(
     `out` must be empty or not exist; it appears whole or not at all. The same draft always gives the same bytes.
     `precision`: weights in 8 bits with one scale an output channel, or in half precision. `width`: columns of a layer's
     program (16, 32, 64). `context`: positions of context (2048, 4096; 512 for tests).
-    Before each program, and at the end, `progress` gets its name (at the end, none), how many are done and how many there
-    are. What it raises stops the build and is raised here.
+    Before each program, and at the end, `progress` gets its name (at the end, none), how many are done and how many
+    there are. What it raises stops the build and is raised here.
 
     Raises `InvalidDraft`, `WriteFailed`; `AneError` for a size or precision that there is not.
     """

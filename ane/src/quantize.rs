@@ -53,11 +53,11 @@ impl Matrix {
     /// Some of the columns.
     #[must_use]
     pub fn column_range(&self, first: usize, columns: usize) -> Self {
-        let values = self
+        let pieces: Vec<_> = self
             .rows()
-            .flat_map(|row| &row[first..first + columns])
-            .copied()
+            .map(|row| &row[first..first + columns])
             .collect();
+        let values = pieces.concat();
         Self { values, columns }
     }
 
@@ -65,7 +65,7 @@ impl Matrix {
     #[must_use]
     pub fn with_rows(&self, order: &[usize]) -> Self {
         let row = |i: &usize| &self.values[i * self.columns..(i + 1) * self.columns];
-        let values = order.iter().flat_map(row).copied().collect();
+        let values = order.iter().map(row).collect::<Vec<_>>().concat();
         Self {
             values,
             columns: self.columns,
