@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Literal
 
+from core.cpu_compiler import compiler_environment
 from core.errors import MirrorError, Problem, WorkerDied, WorkerStartFailed
-from core.paths import cache_dir
 from core.protocol import (
     HEADER_BYTES,
     Cancel,
@@ -47,10 +47,8 @@ def worker_command(owner: Owner) -> list[str]:
 
 
 def worker_environment() -> dict[str, str]:
-    """The worker's environment: MLX compiles CPU kernels into $TMPDIR without a lock, so it gets its own."""
-    kernels = cache_dir() / "mlx-cpu"
-    kernels.mkdir(exist_ok=True)
-    return {**os.environ, "TMPDIR": str(kernels), "PYTHONUNBUFFERED": "1"}
+    """The worker's environment."""
+    return {**os.environ, **compiler_environment(), "PYTHONUNBUFFERED": "1"}
 
 
 class Call:

@@ -16,10 +16,15 @@ def chip_name() -> str:
     if sys.platform == "darwin":
         command = ["sysctl", "-n", "machdep.cpu.brand_string"]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    return cpu_info("model name") or platform.processor() or platform.machine()
+
+
+def cpu_info(field: str) -> str:
+    """What the kernel of Linux tells of the first processor; empty where it does not."""
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("model name"):
+        if line.startswith(field):
             return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return ""
 
 
 def describe() -> dict[str, str]:

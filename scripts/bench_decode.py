@@ -6,6 +6,7 @@ The peers run in processes of their own; dflash in an environment below the cach
 from __future__ import annotations
 
 import argparse
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from peers.launch import dflash_peer, exported_target, mlx_lm_peer
 from core.bench.decode import OurMode, decode_rows, first_token_rows, measure_in_turns, peer_measure
 from core.bench.prompts import PROMPTS
 from core.bench.rows import markdown_table, report, write_json
+from core.cpu_compiler import compiler_environment
 from core.engine import BLAS
 from core.engine.loader import load_pair_now
 from core.engine.prompt import render_prompt
@@ -34,6 +36,7 @@ def main() -> None:
     parser.add_argument("--skip-dflash", action="store_true", help="do not measure the public dflash package")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
+    os.environ.update(compiler_environment())  # as in a worker
     loaded = load_pair_now(pair_from_paths(arguments.target, arguments.draft))
     chosen = PROMPTS[:: max(1, len(PROMPTS) // arguments.prompts)][: arguments.prompts]
     prompts = [render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids for prompt in chosen]

@@ -14,6 +14,8 @@ from types import TracebackType
 
 import msgspec
 
+from core.cpu_compiler import compiler_environment
+
 
 class PeerAnswer(msgspec.Struct, frozen=True):
     """What a peer measured of one answer."""
@@ -36,14 +38,19 @@ class Peer:
     """A running peer. Use as a context manager."""
 
     def __init__(self, name: str, command: Sequence[str], environment: dict[str, str] | None = None) -> None:
-        """`environment` is added to ours."""
+        """`environment` is added to ours. Kernels of MLX's CPU back end are compiled as for ours."""
         self.name = name
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TOKENIZERS_PARALLELISM": "false", **(environment or {})},
+            env={
+                **os.environ,
+                **compiler_environment(),
+                "TOKENIZERS_PARALLELISM": "false",
+                **(environment or {}),
+            },
         )
         self.versions: dict[str, str] = json.loads(self._read_line())
 

@@ -14,7 +14,6 @@ import ctypes
 import importlib.util
 import json
 import os
-import platform
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -25,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.engine import blas_load
+from core.machine import chip_name, cpu_info
 from core.paths import cache_dir
 from core.protocol import BlasReport
 
@@ -193,7 +193,7 @@ def _find_core_type(library: Path, kernels: Path | None) -> str | None:
 
 def _check_key(library: Path | None, kernels: Path | None) -> str:
     core_type = os.environ.get(CORE_TYPE, "")
-    return f"{_identity(library)}|{_identity(kernels)}|{_processor()}|{core_type}|mlx {version('mlx')}"
+    return f"{_identity(library)}|{_identity(kernels)}|{chip_name()}|{core_type}|mlx {version('mlx')}"
 
 
 def _identity(file: Path | None) -> str:
@@ -203,20 +203,8 @@ def _identity(file: Path | None) -> str:
     return f"{file}|{stat.st_size}|{stat.st_mtime_ns}"
 
 
-def _processor() -> str:
-    return _cpu_info("model name") or platform.machine()
-
-
 def _cpu_flags() -> set[str]:
-    return set(_cpu_info("flags").split())
-
-
-def _cpu_info(field: str) -> str:
-    """A field of the first processor; empty where the kernel does not tell."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith(field):
-            return line.partition(":")[2].strip()
-    return ""
+    return set(cpu_info("flags").split())
 
 
 def _core_of_right_products(library: Path | None, kernels: Path | None, core_type: str) -> str | None:

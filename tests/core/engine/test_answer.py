@@ -47,7 +47,7 @@ def test_both_modes_give_the_same_text(demo, prompts):
             forks.append((prompt, near_tie(demo, ids, plain[: first + 1])))
     print(f"{len(forks)} of {len(prompts)} prompts fork: {forks}")
     assert all(margin < 1e-3 for _, margin in forks)
-    assert len(forks) <= 1
+    assert len(forks) <= len(prompts) * 2 // 100
 
 
 def test_a_seeded_answer_is_the_same_in_both_modes_and_again(demo):
