@@ -1,5 +1,6 @@
 //! Core ML programs for DFlash drafts: built, packaged and run from Rust.
 
+pub mod buffer;
 pub mod cpu_features;
 pub mod dflash;
 pub mod errors;

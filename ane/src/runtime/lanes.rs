@@ -40,7 +40,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
-    pub(in super::super) struct Avx512(__m512);
+    pub(in super::super) struct Avx512(pub(in super::super) __m512);
 
     // SAFETY (of the whole): callers have AVX-512F, and their pointers are good for what the trait says.
     impl Lanes for Avx512 {
@@ -102,7 +102,7 @@ mod x86 {
     }
 
     #[derive(Clone, Copy)]
-    pub(in super::super) struct Avx2(__m256);
+    pub(in super::super) struct Avx2(pub(in super::super) __m256);
 
     // SAFETY (of the whole): callers have AVX2 and FMA, and their pointers are good for what the trait says.
     impl Lanes for Avx2 {
@@ -186,7 +186,7 @@ mod x86 {
 
 /// Plain Rust, which the compiler turns into the vectors of any processor.
 #[derive(Clone, Copy)]
-pub(super) struct Portable([f32; 8]);
+pub(super) struct Portable(pub(super) [f32; 8]);
 
 // SAFETY (of the whole): pointers are good for what the trait says.
 impl Lanes for Portable {
