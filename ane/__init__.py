@@ -3,9 +3,11 @@
 from ane._native import (
     AneError,
     BuildReport,
+    CpuRuntime,
     DraftInfo,
     InvalidDraft,
     Package,
+    Program,
     WriteFailed,
     build_packages,
     cpu_features,
@@ -17,9 +19,11 @@ from ane._native import (
 __all__ = [
     "AneError",
     "BuildReport",
+    "CpuRuntime",
     "DraftInfo",
     "InvalidDraft",
     "Package",
+    "Program",
     "WriteFailed",
     "build_packages",
     "cpu_features",

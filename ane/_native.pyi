@@ -1,14 +1,18 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Literal, final
 
+from typing_extensions import Buffer
+
 __all__ = [
     "AneError",
     "BuildReport",
+    "CpuRuntime",
     "DraftInfo",
     "InvalidDraft",
     "Package",
+    "Program",
     "WriteFailed",
     "build_packages",
     "cpu_features",
@@ -97,6 +101,57 @@ class BuildReport:
     @property
     def factors(self) -> dict[str, float]:
         """By tensor: the power of two that its inputs are multiplied by and that it undoes, where that is not 1."""
+
+@final
+class CpuRuntime:
+    """Runs programs on the processor. Its programs share its threads."""
+
+    def __new__(cls, threads: int = 1) -> CpuRuntime:
+        """With so many threads, the caller's included. Raises `AneError` for less than one."""
+
+    @property
+    def threads(self) -> int:
+        """How many there are. May be set, also while programs are loaded; waits for a run to end."""
+
+    @threads.setter
+    def threads(self, value: int) -> None: ...
+    def load(
+        self,
+        draft: str | PathLike[str],
+        *,
+        precision: Literal["w8a16", "fp16"] = "w8a16",
+        width: int = 64,
+        context: int = 2048,
+    ) -> list[Program]:
+        """The programs that `build_packages` would write, ready to run: ingest, then the layers.
+
+        Raises `InvalidDraft`; `AneError` for a size or precision that there is not.
+        """
+
+@final
+class Program:
+    """A program that is ready to run."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what it takes, by name."""
+
+    @property
+    def outputs(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what it gives, by name."""
+
+    def run(self, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]) -> None:
+        """Run once, without the interpreter's lock.
+
+        Buffers have the shapes of `inputs` and `outputs` and any positive strides. Inputs are float16, float32 or int32,
+        outputs float16 or float32; the program computes with float16, which costs a conversion. float16 inputs whose last
+        axis is contiguous are read where they lie if they are large. No output may share memory with another buffer,
+        and nobody else may write to the buffers meanwhile.
+
+        Raises `AneError` for other names, types, shapes or strides.
+        """
 
 def inspect_draft(folder: str | PathLike[str]) -> DraftInfo:
     """Read the config of the draft in `folder` and the headers of its weights, and check that they fit.

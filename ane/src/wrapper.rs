@@ -1,6 +1,7 @@
 //! The Python face of the crate: conversions and nothing else.
 
 mod drafts;
+mod programs;
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
@@ -28,6 +29,8 @@ mod _native {
     use super::drafts::{
         BuildReport, DraftInfo, InvalidDraft, Package, WriteFailed, build_packages, inspect_draft,
     };
+    #[pymodule_export]
+    use super::programs::{CpuRuntime, Program};
     use pyo3::pyfunction;
 
     /// The crate's version.

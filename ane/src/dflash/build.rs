@@ -104,8 +104,7 @@ pub fn build_packages(
         source,
     };
     let scratch = Scratch::beside(out).map_err(failed)?;
-    let layers = draft.config.num_hidden_layers;
-    let total = INGEST_ROWS.len() + layers;
+    let total = INGEST_ROWS.len() + draft.config.num_hidden_layers;
     let mut loader = Loader::new(draft, options.precision);
     let mut packages = vec![];
     let mut announce = |name: &str, done: usize| match progress(name, done, total) {
@@ -124,29 +123,15 @@ pub fn build_packages(
         Ok::<_, Error>(())
     };
 
-    let mut ingest = None;
-    for (done, rows) in INGEST_ROWS.into_iter().enumerate() {
-        announce(&format!("ingest_r{rows}"), done)?;
-        let weights = match ingest.take() {
-            Some(weights) => weights,
-            None => loader.ingest()?,
-        };
-        write(&ingest_program(&draft.config, &weights, rows)?)?;
-        ingest = Some(weights);
-    }
-    drop(ingest);
-    for layer in 0..layers {
-        announce(&format!("layer{layer}"), INGEST_ROWS.len() + layer)?;
-        let weights = loader.layer(layer)?;
-        let program = layer_program(
-            &draft.config,
-            &weights,
-            layer,
-            options.width,
-            options.context,
-        )?;
-        write(&program)?;
-    }
+    each_program(
+        draft,
+        &mut loader,
+        options,
+        &mut |program, done| match program {
+            Upcoming::Name(name) => announce(name, done),
+            Upcoming::Program(program) => write(&program),
+        },
+    )?;
     announce("", total)?;
     scratch.commit().map_err(failed)?;
     Ok(Report {
@@ -155,6 +140,48 @@ pub fn build_packages(
         kept_fp16: loader.kept_fp16,
         factors: loader.factors,
     })
+}
+
+/// What [`each_program`] tells.
+pub enum Upcoming<'a> {
+    /// The next program is about to be made. A layer's name comes without its sizes.
+    Name(&'a str),
+    /// Here it is.
+    Program(Program),
+}
+
+/// Make all programs of a draft, one after the other, in order of use. `tell` gets the name of each before it is made and then
+/// the program itself, with how many came before it.
+///
+/// # Errors
+/// [`Error::Draft`] where the weights cannot be read, and those of `tell`.
+pub fn each_program(
+    draft: &Draft,
+    loader: &mut Loader<'_>,
+    options: Options,
+    tell: &mut dyn FnMut(Upcoming<'_>, usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut ingest = None;
+    for (done, rows) in INGEST_ROWS.into_iter().enumerate() {
+        tell(Upcoming::Name(&format!("ingest_r{rows}")), done)?;
+        let weights = match ingest.take() {
+            Some(weights) => weights,
+            None => loader.ingest()?,
+        };
+        let program = ingest_program(&draft.config, &weights, rows)?;
+        tell(Upcoming::Program(program), done)?;
+        ingest = Some(weights);
+    }
+    drop(ingest);
+    for layer in 0..draft.config.num_hidden_layers {
+        let done = INGEST_ROWS.len() + layer;
+        tell(Upcoming::Name(&format!("layer{layer}")), done)?;
+        let weights = loader.layer(layer)?;
+        let Options { width, context, .. } = options;
+        let program = layer_program(&draft.config, &weights, layer, width, context)?;
+        tell(Upcoming::Program(program), done)?;
+    }
+    Ok(())
 }
 
 fn folder_bytes(folder: &Path) -> io::Result<u64> {

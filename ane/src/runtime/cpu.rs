@@ -46,6 +46,15 @@ impl CpuRuntime {
             pool: Arc::new(RwLock::new(Pool::new(threads))),
         }
     }
+
+    /// How many threads there are.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .threads()
+    }
 }
 
 impl Runtime for CpuRuntime {

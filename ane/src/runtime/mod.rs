@@ -4,6 +4,8 @@
 #[cfg(target_os = "linux")]
 mod cblas;
 pub mod cpu;
+#[cfg(feature = "python")]
+pub mod host_buffer;
 mod lanes;
 pub mod pool;
 pub mod skinny_gemm;
