@@ -38,7 +38,7 @@ _CANDIDATES = (
     "/usr/lib/libopenblas.so.0",
     "/usr/local/lib/libopenblas.so.0",
 )
-_INSTALL_HINT = "Install OpenBLAS, which reads prompts faster (Debian: libopenblas0-pthread)."
+_INSTALL_HINT = "Install OpenBLAS, which reads long prompts a little faster (Debian: libopenblas0-pthread)."
 _TOO_LATE_HINT = "mlx was imported before core.engine: import core.engine first."
 _WRONG_HINT = "This OpenBLAS computes wrong products on this processor; try another version, or set OPENBLAS_CORETYPE."
 _KERNELS_WRONG_HINT = "Our own kernels compute wrong products on this processor and are left out. Please report it."

@@ -310,15 +310,15 @@ mod tests {
         assert!(c.values.iter().all(|value| value.is_finite()));
 
         for (shape, alpha) in [([2, 3, 4], 0.0), ([2, 3, 0], 1.0)] {
-            for beta in [0.0, 0.5] {
+            for (beta, before, after) in [(0.0, f32::NAN, 0.0), (0.5, 8.0, 4.0)] {
                 let mut c = Matrix {
                     columns: 3,
                     stride: 3,
-                    values: vec![8.0; 6],
+                    values: vec![before; 6],
                 };
                 let unread = nan(3, 4);
                 compute(&row_major(shape, alpha, beta), &unread, &unread, &mut c);
-                assert_eq!(c.values, [8.0 * beta; 6]);
+                assert_eq!(c.values, [after; 6]);
             }
         }
     }
