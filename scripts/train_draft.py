@@ -6,10 +6,12 @@ Ctrl-C stops with a checkpoint. FOLDER/draft is the draft so far. See docs/TRAIN
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
 
+from core.cpu_compiler import compiler_environment
 from core.engine.drafter_mlx import DFlashDraft
 from core.engine.loader import load_target
 from core.engine.target import Target
@@ -34,6 +36,7 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=5e-4, metavar="X")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     arguments = parser.parse_args()
+    os.environ.update(compiler_environment())
     try:
         run = _open(arguments)
     except MirrorError as error:
