@@ -3,8 +3,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, final
 
-from typing_extensions import Buffer
-
 __all__ = [
     "AneError",
     "BuildReport",
@@ -142,12 +140,12 @@ class Program:
     def outputs(self) -> dict[str, tuple[int, ...]]:
         """Shapes of what it gives, by name."""
 
-    def run(self, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]) -> None:
-        """Run once, without the interpreter's lock.
+    def run(self, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
+        """Run once, without the interpreter's lock, on objects that lend memory through the buffer protocol.
 
-        Buffers have the shapes of `inputs` and `outputs` and any positive strides. Inputs are float16, float32 or int32,
-        outputs float16 or float32; the program computes with float16, which costs a conversion. float16 inputs whose last
-        axis is contiguous are read where they lie if they are large. No output may share memory with another buffer,
+        Buffers have the shapes of `inputs` and `outputs` and any positive strides. Inputs are float16, float32 or
+        int32, outputs float16 or float32; the program computes with float16, others cost a conversion. Large float16
+        inputs whose last axis is contiguous are read where they lie. No output may share memory with another buffer,
         and nobody else may write to the buffers meanwhile.
 
         Raises `AneError` for other names, types, shapes or strides.
