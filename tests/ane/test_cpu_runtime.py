@@ -187,7 +187,7 @@ BAD: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], object]]] =
     "another rank": ("x must have the shape", lambda given, _: given.update(x=given["x"][0])),
     "double precision": ('x has elements of type "d"', lambda given, _: given.update(x=given["x"].astype(np.float64))),
     "a negative stride": ("x has a negative", lambda given, _: given.update(x=given["x"][..., ::-1])),
-    "whole numbers as output": (
+    "int32 as output": (
         'y has elements of type "i"',
         lambda _, r: r.update(y=np.zeros(r["y"].shape, np.int32)),
     ),
