@@ -16,6 +16,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from core.files import replace_file
 from core.machine import cpu_info
 from core.paths import cache_dir
 
@@ -41,21 +42,14 @@ def compiler_environment() -> dict[str, str]:
     wrapper = _WRAPPER.format(compiler=shlex.quote(compiler), flags=_FLAGS)
     identity = "\n".join([cpu_info("model name"), cpu_info("flags") or cpu_info("Features"), wrapper])
     kernels = folder / hashlib.sha256(identity.encode()).hexdigest()[:12]
-    _write_program(kernels / "bin" / "g++", wrapper)
-    return {"TMPDIR": str(kernels), "PATH": os.pathsep.join([str(kernels / "bin"), os.environ.get("PATH", "")])}
+    program = kernels / "bin" / "g++"
+    if not program.is_file():  # the folder's name stands for the text
+        program.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(program, wrapper.encode(), program=True)
+    return {"TMPDIR": str(kernels), "PATH": os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])}
 
 
 def _system_compiler(folder: Path) -> str | None:
     """The g++ on PATH that is not ours: a child may have our PATH already."""
     others = [entry for entry in os.get_exec_path() if not Path(entry).is_relative_to(folder)]
     return shutil.which("g++", path=os.pathsep.join(others))
-
-
-def _write_program(path: Path, text: str) -> None:
-    if path.is_file():
-        return  # the folder's name stands for the text
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_text(text)
-    scratch.chmod(0o755)
-    scratch.replace(path)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from core.bench.peers import Peer
-from core.bench.rows import Row
+from core.bench.rows import Row, single
 from core.engine.decode import Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
@@ -62,7 +62,7 @@ def acceptance_rows(name: str, walks: Sequence[Walk], width: int) -> list[Row]:
     rows = [Row(f"{name}: tokens per step", sum(steps) / len(steps), "tokens", (min(per_answer), max(per_answer)))]
     for k in range(1, width):
         share = sum(tokens > k for tokens in steps) / len(steps)
-        rows.append(Row(f"{name}: at least {k} accepted", share, "of steps", (share, share)))
+        rows.append(single(f"{name}: at least {k} accepted", share, "of steps"))
     return rows
 
 
@@ -71,7 +71,6 @@ def branch_row(name: str, loaded: LoadedPair, walks: Sequence[Walk]) -> Row:
     assert loaded.drafter is not None
     after, fresh = 0, 0
     for walk in walks:
-        ours, theirs = after_branch_hits(loaded.drafter, loaded.target, walk.prompt, walk.tokens, walk.steps)
+        ours, theirs = after_branch_hits(loaded.drafter.draft, loaded.target, walk.prompt, walk.tokens, walk.steps)
         after, fresh = after + ours, fresh + theirs
-    share = after / fresh
-    return Row(f"{name}: tokens per step after a branch hit", share, "of a fresh draft's", (share, share))
+    return single(f"{name}: tokens per step after a branch hit", after / fresh, "of a fresh draft's")

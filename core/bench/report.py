@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.bench.rows import Row
+from core.bench.rows import Row, single
 from core.protocol import BenchmarkDone, ModeTiming
 
 _HEADER = (
@@ -38,7 +38,7 @@ def bench_rows(result: BenchmarkDone) -> list[Row]:
     if result.gpu is not None:
         speed, *others = _mode_rows(result.gpu)
         rows += [msgspec.structs.replace(speed, ratio_to="plain: speed", ratio=result.speed_up), *others]
-        rows.append(_single("break-even", result.break_even, "tokens per step"))
+        rows.append(single("break-even", result.break_even, "tokens per step"))
     return rows
 
 
@@ -46,17 +46,12 @@ def _mode_rows(timing: ModeTiming) -> list[Row]:
     speed = Row(f"{timing.mode}: speed", timing.tokens_per_second, "tok/s", timing.tokens_per_second_spread)
     return [
         speed,
-        _single(f"{timing.mode}: tokens per step", timing.accepted_per_step, "tokens"),
-        _single(f"{timing.mode}: step", timing.step_ms, "ms"),
-        _single(f"{timing.mode}: draft", timing.draft_ms, "ms"),
-        _single(f"{timing.mode}: verify", timing.verify_ms, "ms"),
-        _single(f"{timing.mode}: no device at work", timing.host_ms, "ms"),
+        single(f"{timing.mode}: tokens per step", timing.accepted_per_step, "tokens"),
+        single(f"{timing.mode}: step", timing.step_ms, "ms"),
+        single(f"{timing.mode}: draft", timing.draft_ms, "ms"),
+        single(f"{timing.mode}: verify", timing.verify_ms, "ms"),
+        single(f"{timing.mode}: no device at work", timing.host_ms, "ms"),
     ]
-
-
-def _single(name: str, value: float, unit: str) -> Row:
-    """A median whose spread was not kept."""
-    return Row(name, value, unit, (value, value))
 
 
 def _row(timing: ModeTiming) -> str:

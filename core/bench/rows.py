@@ -43,6 +43,11 @@ def row(name: str, unit: str, runs: Sequence[float], other: Sequence[float] | No
     return Row(name, median(runs), unit, spread, ratio_to, ratio)
 
 
+def single(name: str, value: float, unit: str) -> Row:
+    """A row of one value, without a spread."""
+    return Row(name, value, unit, (value, value))
+
+
 def report(rows: Sequence[Row], extra_versions: dict[str, str]) -> Report:
     """The rows with the machine and the versions they were measured on."""
     versions = {"mirror-sd": __version__, "mlx": version("mlx"), "mlx-lm": version("mlx-lm"), **extra_versions}

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.engine import blas_load
+from core.files import replace_file
 from core.machine import chip_name, cpu_info
 from core.paths import cache_dir
 from core.protocol import BlasReport
@@ -164,9 +165,7 @@ def _remembered_choice(library: Path | None, kernels: Path | None) -> _Choice:
         found = {}  # first run, or a damaged file: check again
     if key not in found:
         found[key] = _find_choice(library, kernels)
-        scratch = remembered.with_suffix(f".{os.getpid()}")
-        scratch.write_text(json.dumps(found))
-        scratch.replace(remembered)
+        replace_file(remembered, json.dumps(found).encode())
     return _Choice(*found[key])
 
 

@@ -119,12 +119,17 @@ def read_draft_config(folder: Path) -> DraftConfig:
         ) from error
 
 
+def published_taps(target_layers: int, count: int) -> tuple[int, ...]:
+    """The published rule, from the second layer to the third from the top: round(1 + i (N - 4) / (count - 1))."""
+    return tuple(round(1 + i * (target_layers - 4) / max(count - 1, 1)) for i in range(count))
+
+
 def _checked(raw: _Raw, path: Path) -> DraftConfig:
     """The config with defaults filled in; what no single field shows is checked here."""
     layers, dflash = raw.num_hidden_layers, raw.dflash_config
     taps = dflash.target_layer_ids
-    if taps is None:  # the published rule for configs without taps
-        taps = tuple(round(1 + i * (raw.num_target_layers - 4) / max(layers - 1, 1)) for i in range(layers))
+    if taps is None:
+        taps = published_taps(raw.num_target_layers, layers)
     full: LayerType = "full_attention"
     layer_types = raw.layer_types or (full,) * layers
     rope = raw.rope_parameters or raw.rope_scaling

@@ -117,13 +117,7 @@ class Target:
     def head_weights(self, tokens: mx.array) -> mx.array:
         """[n, hidden]: the LM head's weights of these tokens."""
         head = self._own_head()
-        if head is None:
-            return self._inner.embed_tokens(tokens)
-        if isinstance(head, nn.QuantizedLinear):
-            biases = head.biases[tokens] if "biases" in head else None
-            kind = {"group_size": head.group_size, "bits": head.bits, "mode": head.mode}
-            return mx.dequantize(head.weight[tokens], head.scales[tokens], biases, **kind)
-        return head.weight[tokens]
+        return self._inner.embed_tokens(tokens) if head is None else plain_weight(head, tokens)
 
     def _take_taps(self) -> tuple[mx.array, ...]:
         """What the last pass recorded. The arrays live as long as the caller wants, not until the next pass."""
@@ -135,6 +129,15 @@ class Target:
         """The LM head; None where the embedding is the head too."""
         owner = getattr(self.model, "language_model", self.model)
         return owner.lm_head if "lm_head" in owner else None
+
+
+def plain_weight(module: nn.Module, rows: mx.array | slice = slice(None)) -> mx.array:
+    """The weight of a module, dequantised where it is quantised; only these rows, where they are given."""
+    if "scales" not in module:
+        return module.weight[rows]
+    biases = module.biases[rows] if "biases" in module else None
+    kind = {"group_size": module.group_size, "bits": module.bits, "mode": module.mode}
+    return mx.dequantize(module.weight[rows], module.scales[rows], biases, **kind)
 
 
 def _find_inner(model: nn.Module) -> Any:

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-from core.engine.drafter_mlx import DFlashDraft, MlxDrafter
+from core.engine.drafter_mlx import DFlashDraft
 from core.engine.target import Target
 from core.training.blocks import make_blocks
 from core.training.corpus import Conversation
@@ -37,7 +37,7 @@ class Acceptance:
 
 
 def after_branch_hits(
-    drafter: MlxDrafter, target: Target, prompt: Sequence[int], answer: Sequence[int], steps: Sequence[int]
+    draft: DFlashDraft, target: Target, prompt: Sequence[int], answer: Sequence[int], steps: Sequence[int]
 ) -> tuple[int, int]:
     """Tokens that blocks drafted ahead would have given on the way through an answer, and those of fresh blocks.
 
@@ -49,19 +49,19 @@ def after_branch_hits(
     conversation = Conversation(ids, len(prompt), 0.0)
     ends = len(prompt) + np.cumsum([0, *steps])
     anchors, known = ends[:-1], np.array(steps)
-    room = drafter.config.block_size - 1 - known
+    room = draft.config.block_size - 1 - known
     usable = (room > 0) & (ends[1:] + 1 < len(ids))
     if not usable.any():
         return 0, 0
     anchors, known, room = anchors[usable], known[usable], np.minimum(room[usable], WIDTH - 1)
     features = features_of(conversation, target)
-    ahead = _accepted(drafter, target, conversation, features, anchors, known, room)
-    fresh = _accepted(drafter, target, conversation, features, anchors + known, np.zeros_like(known), room)
+    ahead = _accepted(draft, target, conversation, features, anchors, known, room)
+    fresh = _accepted(draft, target, conversation, features, anchors + known, np.zeros_like(known), room)
     return int((ahead + 1).sum()), int((fresh + 1).sum())
 
 
 def _accepted(
-    drafter: MlxDrafter,
+    draft: DFlashDraft,
     target: Target,
     conversation: Conversation,
     features: Features,
@@ -70,16 +70,16 @@ def _accepted(
     room: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
     """[b]: how many tokens behind the known ones are right, `room` at most."""
-    config = drafter.config
+    config = draft.config
     blocks = make_blocks(conversation, anchors.astype(np.int32), known, config.block_size, config.mask_token_id)
-    proposals = np.array(mx.argmax(target.lm_head(block_rows(drafter.draft, target, features.taps, blocks)), axis=-1))
-    rows = np.arange(config.block_size)
-    unknown = (rows > known[:, None]) & (rows <= (known + room)[:, None])
+    asked = slice(1, int((known + room).max()) + 1)  # no other row goes through the LM head
+    rows = block_rows(draft, target, features.taps, blocks)[:, asked]
+    right = np.array(mx.argmax(target.lm_head(rows), axis=-1)) == blocks.labels[:, asked]
+    positions = np.arange(asked.start, asked.stop)
+    given = positions <= known[:, None]
     # Known rows count as right; the first wrong one behind them ends the block.
-    right = np.cumprod(
-        np.where(rows <= known[:, None], True, (proposals == blocks.labels) & (blocks.weights > 0)), axis=1
-    )
-    return (right.astype(np.bool_) & unknown).sum(axis=1)
+    kept = np.cumprod(given | (right & (blocks.weights[:, asked] > 0)), axis=1).astype(np.bool_)
+    return (kept & ~given & (positions <= (known + room)[:, None])).sum(axis=1)
 
 
 class HeldOut:
@@ -87,24 +87,21 @@ class HeldOut:
 
     def __init__(self, conversations: Sequence[Conversation], target: Target) -> None:
         self._target = target
-        self._items: list[tuple[Conversation, npt.NDArray[np.int32], Features]] = []
+        self._items: list[tuple[Conversation, npt.NDArray[np.int64], Features]] = []
         for index, conversation in enumerate(conversations):
             last = len(conversation.ids) - WIDTH
             if last > conversation.answer_start:
                 anchors = np.random.default_rng(index).integers(conversation.answer_start, last, _ANCHORS)
-                self._items.append((conversation, anchors.astype(np.int32), features_of(conversation, target)))
+                self._items.append((conversation, anchors, features_of(conversation, target)))
 
     def measure(self, draft: DFlashDraft) -> Acceptance:
         """The acceptance of a draft, greedy, at width 8."""
-        right = np.concatenate([self._right(draft, *item) for item in self._items])
-        return Acceptance(tuple(float(share) for share in right.mean(axis=0)))
-
-    def _right(
-        self, draft: DFlashDraft, conversation: Conversation, anchors: npt.NDArray[np.int32], features: Features
-    ) -> npt.NDArray[np.bool_]:
-        """[anchors, width - 1]: whether all proposals up to this one equal the conversation."""
-        known = np.zeros(len(anchors), np.int64)
-        blocks = make_blocks(conversation, anchors, known, draft.config.block_size, draft.config.mask_token_id)
-        rows = block_rows(draft, self._target, features.taps, blocks)[:, 1:WIDTH]
-        proposals = np.array(mx.argmax(self._target.lm_head(rows), axis=-1))
-        return np.cumprod(proposals == blocks.labels[:, 1:WIDTH], axis=1).astype(np.bool_)
+        proposals = min(WIDTH, draft.config.block_size) - 1
+        known, room = np.zeros(_ANCHORS, np.int64), np.full(_ANCHORS, proposals)
+        accepted = np.concatenate(
+            [
+                _accepted(draft, self._target, conversation, features, anchors, known, room)
+                for conversation, anchors, features in self._items
+            ]
+        )
+        return Acceptance(tuple(float((accepted >= k).mean()) for k in range(1, proposals + 1)))

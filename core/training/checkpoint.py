@@ -12,7 +12,7 @@ import msgspec
 
 from core.engine.draft_config import DraftConfig
 from core.errors import UnreadableModel
-from core.training.corpus import replace_file
+from core.files import replace_file
 
 _KEPT = 2
 _PATTERN = re.compile(r"step-(\d+)\.safetensors")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import BadRequest, MissingFile, UnreadableModel
+from core.files import replace_file
 
 _MANIFEST = "manifest.json"
 _LOOP_GRAM = 8
@@ -86,16 +88,15 @@ class Corpus:
 
 def write_conversations(path: Path, conversations: Sequence[Conversation]) -> None:
     """Write conversations as one npz file: ids end to end, offsets, answer_start, temperature."""
-    scratch = path.with_suffix(".partial")
-    with scratch.open("wb") as file:
-        np.savez_compressed(
-            file,
-            ids=np.concatenate([np.zeros(0, np.uint32), *(c.ids for c in conversations)]),
-            offsets=np.cumsum([0, *(len(c.ids) for c in conversations)], dtype=np.int64),
-            answer_start=np.array([c.answer_start for c in conversations], np.int64),
-            temperature=np.array([c.temperature for c in conversations], np.float32),
-        )
-    scratch.replace(path)
+    file = BytesIO()
+    np.savez_compressed(
+        file,
+        ids=np.concatenate([np.zeros(0, np.uint32), *(c.ids for c in conversations)]),
+        offsets=np.cumsum([0, *(len(c.ids) for c in conversations)], dtype=np.int64),
+        answer_start=np.array([c.answer_start for c in conversations], np.int64),
+        temperature=np.array([c.temperature for c in conversations], np.float32),
+    )
+    replace_file(path, file.getvalue())
 
 
 def read_conversations(path: Path) -> list[Conversation]:
@@ -119,13 +120,6 @@ def read_conversations(path: Path) -> list[Conversation]:
 def without_loops(conversations: Iterable[Conversation]) -> Iterator[Conversation]:
     """Those whose answers do not go in circles."""
     return (conversation for conversation in conversations if not conversation.loops)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    scratch = path.with_suffix(".partial")
-    scratch.write_bytes(content)
-    scratch.replace(path)
 
 
 def _read_manifest(path: Path) -> Manifest:

@@ -73,8 +73,11 @@ class Learner:
 
     def arrays(self) -> dict[str, mx.array]:
         """Everything that the next step depends on, by name."""
-        parts = {"weights": self.draft.trainable_parameters(), "average": self._average}
-        trees = {**parts, "optimiser": self._optimiser.state}
+        trees = {
+            "weights": self.draft.trainable_parameters(),
+            "average": self._average,
+            "optimiser": self._optimiser.state,
+        }
         return {f"{part}.{name}": array for part, tree in trees.items() for name, array in tree_flatten(tree)}
 
     def restore(self, step: int, arrays: dict[str, mx.array]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from core.errors import BadRequest, UnreadableModel
-from core.training.corpus import replace_file
+from core.files import replace_file
 
 
 class Beginning(msgspec.Struct, frozen=True):

@@ -9,9 +9,9 @@ import mlx.core as mx
 import msgspec
 from mlx.utils import tree_flatten
 
-from core.engine.draft_config import DraftConfig, LayerType, read_draft_config
+from core.engine.draft_config import DraftConfig, LayerType, published_taps, read_draft_config
 from core.engine.drafter_mlx import DFlashDraft, load_draft
-from core.engine.target import Target
+from core.engine.target import Target, plain_weight
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadRequest, UnsupportedModel
 
@@ -89,8 +89,8 @@ def unused_token(target: Target, tokenizer: Tokenizer) -> int:
 
 
 def spread_taps(layers: int) -> tuple[int, ...]:
-    """The layers that a draft reads, from the second to the third from the top: round(1 + i (N - 4) / (d - 1))."""
-    return tuple(sorted({max(0, round(1 + i * (layers - 4) / (TAPS - 1))) for i in range(TAPS)}))
+    """The layers that a new draft reads, by the published rule; fewer where the target has too few layers."""
+    return tuple(sorted({max(0, tap) for tap in published_taps(layers, TAPS)}))
 
 
 def _weights_from(draft: DFlashDraft, target: Target, layers: list[Any]) -> list[tuple[str, mx.array]]:
@@ -100,9 +100,9 @@ def _weights_from(draft: DFlashDraft, target: Target, layers: list[Any]) -> list
         owner, _, path = name.partition(".")
         if owner == "layers":
             index, _, path = path.partition(".")
-            weight = _found(layers[int(index)], path.split("."), fresh)
+            weight = _found(layers[int(index)], path.split(".")[:-1], fresh)
         elif owner == "norm":
-            weight = _found(target.final_norm, [path], fresh)
+            weight = _found(target.final_norm, [], fresh)
         else:
             weight = _passing_last_tap(fresh) if owner == "fc" else mx.ones(fresh.shape)
         weights.append((name, weight))
@@ -110,16 +110,12 @@ def _weights_from(draft: DFlashDraft, target: Target, layers: list[Any]) -> list
 
 
 def _found(module: Any, path: list[str], fresh: mx.array) -> mx.array:
-    """The parameter at `path` of a target's module in float32, dequantised; ones for a norm that is not there."""
-    for part in path[:-1]:
+    """The weight of the part at `path` of a target's module, in float32; ones for a norm that is not there."""
+    for part in path:
         if part not in module:
             return mx.ones(fresh.shape)
         module = module[part]
-    weight: mx.array = module[path[-1]]
-    if "scales" in module:
-        kind = {"group_size": module.group_size, "bits": module.bits, "mode": module.mode}
-        weight = mx.dequantize(weight, module.scales, module.get("biases"), **kind)
-    return weight.astype(mx.float32)
+    return plain_weight(module).astype(mx.float32)
 
 
 def _passing_last_tap(fresh: mx.array) -> mx.array:

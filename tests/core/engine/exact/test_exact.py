@@ -13,16 +13,6 @@ from helpers.tiny import BLOCK, tiny_drafter, tiny_target
 PROMPT = [5, 17, 60, 3, 41, 8, 22]
 
 
-@pytest.fixture(scope="module")
-def target():
-    return tiny_target()
-
-
-@pytest.fixture(scope="module")
-def drafter(target):
-    return tiny_drafter(target)
-
-
 @pytest.fixture(scope="module", params=[0.0, 1.0], ids=["greedy", "seeded"])
 def temperature(request):
     return request.param

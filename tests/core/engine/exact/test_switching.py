@@ -14,7 +14,7 @@ from core.engine.session import Session
 from core.engine.sources import PlainSource, SerialSource
 from core.protocol import GenerateOptions
 from helpers.decoding import ForcedSource, run, same_state
-from helpers.tiny import BLOCK, tiny_drafter, tiny_target
+from helpers.tiny import BLOCK
 
 PROMPT = [5, 17, 60, 3, 41, 8, 22]
 TOKENS = 32
@@ -101,16 +101,6 @@ class Answering:
             if len(self.tokens) >= tokens:
                 return
             self.decode(sources[name], TOKENS, steps=2)
-
-
-@pytest.fixture(scope="module")
-def target():
-    return tiny_target()
-
-
-@pytest.fixture(scope="module")
-def drafter(target):
-    return tiny_drafter(target)
 
 
 @pytest.fixture(scope="module", params=[0.0, 1.0], ids=["greedy", "seeded"])

@@ -1,0 +1,15 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes, *, program: bool = False) -> None:
+    """Write a file whole or not at all, also where several processes write it at once; a `program` can be run."""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    scratch.write_bytes(content)
+    if program:
+        scratch.chmod(0o755)
+    scratch.replace(path)
