@@ -3,6 +3,8 @@
 //! Results are rounded to half precision after every operation, which computes in float32. The same program gives the same
 //! bits with any number of threads, and a column of a convolution or of queries the same bits beside any others.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx;
 mod attention;
 mod conv;
 mod elements;
@@ -10,12 +12,14 @@ mod fusion;
 mod half_lanes;
 mod launch;
 mod matmul;
+mod memory;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod plan;
 mod program;
 mod reduce;
 mod tile;
+mod weight;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

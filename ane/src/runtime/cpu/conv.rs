@@ -1,13 +1,13 @@
-//! 1x1 convolutions: weights stay in 8 or 16 bits and become float32 in blocks that fit the nearest cache.
-
-use std::sync::Arc;
+//! 1x1 convolutions: weights become float32 in blocks that fit the nearest cache.
 
 use half::f16;
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::amx;
 use super::half_lanes::HalfLanes;
 use super::launch::{InstructionSet, Kernel, launch};
 use super::tile::{Block, GROUP};
-use crate::mil::operations::{QuantizedTensor, Tensor, TensorData};
+use super::weight::{Values, Weight};
 use crate::runtime::pool::Pool;
 
 /// Input channels that are made float32 at a time.
@@ -15,84 +15,7 @@ const CHANNELS: usize = 128;
 /// Columns of a job.
 const COLUMNS: usize = 64;
 
-/// A weight [O, I, 1, 1] in the order in which it is read: group of [`GROUP`] output channels, input channel, member. The last
-/// group is filled up with zeros.
-pub(super) struct Weight {
-    outputs: usize,
-    inputs: usize,
-    values: Values,
-}
-
-enum Values {
-    Half(Box<[f16]>),
-    /// Less the zero point, and the scales.
-    Bytes(Box<[i8]>, Box<[f32]>),
-}
-
-impl Weight {
-    pub(super) fn half(tensor: &Tensor) -> Self {
-        let TensorData::Fp16(values) = &tensor.data else {
-            unreachable!("the graph takes weights in half precision");
-        };
-        Self::from_half(&tensor.shape, values)
-    }
-
-    fn from_half(shape: &[usize], values: &[f16]) -> Self {
-        let (outputs, inputs) = (shape[0], shape[1]);
-        let values = Values::Half(packed(outputs, inputs, |i| values[i]));
-        Self {
-            outputs,
-            inputs,
-            values,
-        }
-    }
-
-    /// The kernel rounds products of a value and its scale as normal numbers of half precision. Weights with others, which
-    /// drafts do not have, are kept in half precision.
-    pub(super) fn quantized(weight: &QuantizedTensor) -> Self {
-        let (outputs, inputs) = (weight.shape[0], weight.shape[1]);
-        let difference =
-            |i: usize| i16::from(weight.values[i]) - i16::from(QuantizedTensor::ZERO_POINT);
-        let simple =
-            |scale: &f16| (f16::MIN_POSITIVE.to_f32()..=256.0).contains(&scale.to_f32().abs());
-        let fits = |i| i8::try_from(difference(i)).is_ok();
-        if !weight.scales.iter().all(simple) || !(0..weight.values.len()).all(fits) {
-            let product = |i: usize| {
-                f16::from_f32(f32::from(difference(i)) * weight.scales[i / inputs].to_f32())
-            };
-            let values: Arc<[f16]> = (0..weight.values.len()).map(product).collect();
-            return Self::from_half(&weight.shape, &values);
-        }
-        let mut scales: Vec<f32> = weight.scales.iter().map(|scale| scale.to_f32()).collect();
-        scales.resize(outputs.next_multiple_of(GROUP), 0.0);
-        let values = Values::Bytes(
-            packed(outputs, inputs, |i| difference(i) as i8),
-            scales.into(),
-        );
-        Self {
-            outputs,
-            inputs,
-            values,
-        }
-    }
-}
-
-fn packed<T: Copy + Default>(
-    outputs: usize,
-    inputs: usize,
-    value: impl Fn(usize) -> T,
-) -> Box<[T]> {
-    let mut packed = vec![T::default(); outputs.next_multiple_of(GROUP) * inputs];
-    for output in 0..outputs {
-        let start = output / GROUP * GROUP * inputs + output % GROUP;
-        for input in 0..inputs {
-            packed[start + input * GROUP] = value(output * inputs + input);
-        }
-    }
-    packed.into()
-}
-
-/// The columns of x in float32, each row filled up with zeros to `stride`.
+/// The columns of x in float32, each row filled up with zeros to `stride`; for the matrix unit as `amx` has them.
 pub(super) struct Columns {
     /// [inputs, columns] at `stride`.
     pub x: *const f32,
@@ -112,6 +35,11 @@ pub(super) unsafe fn convolve(
     set: InstructionSet,
     pool: &Pool,
 ) {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    if set == InstructionSet::Amx {
+        // SAFETY: passed on.
+        return unsafe { amx::convolve(weight, columns, (out, out_stride), pool) };
+    }
     let groups = weight.outputs.div_ceil(GROUP);
     let parts = columns.columns.div_ceil(COLUMNS);
     let shared = Shared((weight, columns, out));
@@ -253,6 +181,7 @@ unsafe fn unpack_bytes<V: HalfLanes>(
         let count = inner * GROUP;
         let whole = count / period * period;
         for i in (0..whole).step_by(period) {
+            V::prefetch(from.wrapping_add(i + CHANNELS * GROUP).cast()); // what the next block takes
             for (n, scale) in vectors.iter().enumerate() {
                 let at = i + n * V::LANES;
                 V::load_i8(from.add(at))

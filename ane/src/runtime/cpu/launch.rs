@@ -10,6 +10,9 @@ use crate::runtime::lanes::{Avx2, Avx512};
 /// The instruction sets that there are kernels for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstructionSet {
+    /// AVX-512, and a matrix unit for convolutions.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Amx,
     /// 16 values a vector.
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -31,6 +34,10 @@ impl InstructionSet {
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx512f") {
+                #[cfg(target_os = "linux")]
+                if super::amx::available() {
+                    present.push(Self::Amx);
+                }
                 present.push(Self::Avx512);
             }
             let needed = [
@@ -66,6 +73,8 @@ pub(super) unsafe fn launch<K: Kernel>(set: InstructionSet, kernel: &K) {
     // SAFETY: the caller has this instruction set and vouches for the pointers.
     unsafe {
         match set {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            InstructionSet::Amx => launch_avx512(kernel),
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => launch_avx512(kernel),
             #[cfg(target_arch = "x86_64")]
@@ -77,9 +86,11 @@ pub(super) unsafe fn launch<K: Kernel>(set: InstructionSet, kernel: &K) {
     }
 }
 
+/// # Safety
+/// As for [`launch`], with AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn launch_avx512<K: Kernel>(kernel: &K) {
+pub(super) unsafe fn launch_avx512<K: Kernel>(kernel: &K) {
     // SAFETY: passed on.
     unsafe { kernel.run::<Avx512>() }
 }

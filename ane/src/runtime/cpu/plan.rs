@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use half::f16;
 
-use super::conv::Weight;
 use super::elements::{Function, Loop, loops};
 use super::fusion::{AttentionNodes, Uses, find_attentions};
+use super::launch::InstructionSet;
 use super::reduce::Along;
+use super::weight::{TILE, Weight};
 use crate::mil::graph::{Node, Program, ValueId};
 use crate::mil::operations::{Operation, QuantizedTensor, Tensor as ConstantTensor, TensorData};
 use crate::runtime::RuntimeError;
@@ -106,7 +107,7 @@ pub(super) struct Plan {
     pub inputs: Vec<Option<usize>>,
     /// Contiguous.
     pub outputs: Vec<At>,
-    /// Elements of the largest input of a convolution, its columns rounded up to [`WIDENED_COLUMNS`].
+    /// Elements of the largest input of a convolution, its channels and columns rounded up to whole tiles.
     pub widened: usize,
 }
 
@@ -117,10 +118,10 @@ pub(super) const WIDENED_COLUMNS: usize = 16;
 
 /// # Errors
 /// [`RuntimeError::Unsupported`] where a convolution's weight is no constant.
-pub(super) fn plan(program: &Program) -> Result<Plan, RuntimeError> {
+pub(super) fn plan(program: &Program, set: InstructionSet) -> Result<Plan, RuntimeError> {
     let uses = Uses::of(program);
     let attentions = find_attentions(program, &uses);
-    let mut planner = Planner::new(program, &uses);
+    let mut planner = Planner::new(program, set, &uses);
     planner.place_inputs(&attentions);
     planner.place_parts_of_concats(&attentions);
     for (index, node) in program.nodes.iter().enumerate() {
@@ -140,6 +141,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan, RuntimeError> {
 
 struct Planner<'a> {
     program: &'a Program,
+    set: InstructionSet,
     uses: &'a Uses<'a>,
     plan: Plan,
     located: BTreeMap<ValueId, Located>,
@@ -152,7 +154,7 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(program: &'a Program, uses: &'a Uses<'a>) -> Self {
+    fn new(program: &'a Program, set: InstructionSet, uses: &'a Uses<'a>) -> Self {
         let plan = Plan {
             steps: vec![],
             storages: vec![],
@@ -164,6 +166,7 @@ impl<'a> Planner<'a> {
         };
         Self {
             program,
+            set,
             uses,
             plan,
             located: BTreeMap::new(),

@@ -5,11 +5,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use half::f16;
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::amx::Pairs;
 use super::attention::{Attention, Piece};
 use super::conv::{Columns, Shared, Widen, convolve};
 use super::elements::{Function, Loop, Rows};
 use super::launch::{InstructionSet, launch};
 use super::matmul::Matmul;
+use super::memory::Lines;
 use super::plan::{At, AttentionStep, Located, Place, Plan, Step, WIDENED_COLUMNS, plan};
 use super::reduce::{Along, Axis};
 use crate::buffer::{View, ViewMut};
@@ -53,7 +56,7 @@ impl CpuProgram {
         set: InstructionSet,
         pool: Arc<RwLock<Pool>>,
     ) -> Result<Self, RuntimeError> {
-        let plan = plan(program)?;
+        let plan = plan(program, set)?;
         let port = |id: &ValueId| {
             let value = program.value(*id);
             Port {
@@ -287,22 +290,39 @@ impl CpuProgram {
         run(outer * count * inner >= SHARED_FROM, outer, &job, pool);
     }
 
-    /// The input of a convolution in float32.
-    unsafe fn columns(&self, x: &Located, widen: bool) -> Columns {
+    /// The input of a convolution as its kernel reads it.
+    unsafe fn columns(&self, x: &Located, prepare: bool) -> Columns {
         let (rows, columns) = (x.shape[1], x.shape[3]);
         let stride = columns.next_multiple_of(WIDENED_COLUMNS);
+        let (from, from_stride) = (self.read(x.at), x.strides[1]);
         let to = self.widened.pointer::<f32>();
-        if widen {
-            let widen = Widen {
-                from: self.read(x.at),
-                from_stride: x.strides[1],
-                to,
-                to_stride: stride,
-                rows,
-                columns,
-            };
-            // SAFETY: see `step`; the planner counted this input for the size of `widened`.
-            unsafe { launch(self.set, &widen) };
+        if prepare {
+            // SAFETY (of both): see `step`; the planner counted this input for the size of `widened`.
+            match self.set {
+                #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+                InstructionSet::Amx => {
+                    let pairs = Pairs {
+                        from,
+                        from_stride,
+                        to,
+                        rows,
+                        columns,
+                    };
+                    unsafe { launch(self.set, &pairs) };
+                }
+                _ => {
+                    let to_stride = stride;
+                    let widen = Widen {
+                        from,
+                        from_stride,
+                        to,
+                        to_stride,
+                        rows,
+                        columns,
+                    };
+                    unsafe { launch(self.set, &widen) };
+                }
+            }
         }
         Columns {
             x: to,
@@ -393,28 +413,5 @@ fn run(shared: bool, jobs: usize, job: &(dyn Fn(usize) + Sync), pool: &Pool) {
         pool.run(jobs, job);
     } else {
         (0..jobs).for_each(job);
-    }
-}
-
-/// Memory that starts at a line of the cache, all 0 at first.
-struct Lines(std::cell::UnsafeCell<Vec<Line>>);
-
-// SAFETY: the kernels of a run write to it, and a run borrows its program mutably.
-unsafe impl Sync for Lines {}
-
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "read through pointers")] [u8; 64]);
-
-impl Lines {
-    /// For so many values of type T.
-    fn of<T>(count: usize) -> Self {
-        let lines = (count * size_of::<T>()).div_ceil(size_of::<Line>());
-        Self(vec![Line([0; 64]); lines].into())
-    }
-
-    fn pointer<T>(&self) -> *mut T {
-        // SAFETY: nobody holds a reference to the vector; its memory does not move.
-        unsafe { (*self.0.get()).as_mut_ptr().cast() }
     }
 }

@@ -107,9 +107,9 @@ impl Planner<'_> {
     fn conv(&mut self, node: &Node, x: ValueId, weight: ValueId) -> Planned {
         let prepared = match (self.weights.get(&weight), self.uses.maker(weight)) {
             (Some(prepared), _) => prepared.clone(),
-            (None, Some((_, Operation::Const(tensor)))) => Arc::new(Weight::half(tensor)),
+            (None, Some((_, Operation::Const(tensor)))) => Arc::new(Weight::half(tensor, self.set)),
             (None, Some((_, Operation::ConstexprAffineDequantize(tensor)))) => {
-                Arc::new(Weight::quantized(tensor))
+                Arc::new(Weight::quantized(tensor, self.set))
             }
             _ => {
                 return Err(RuntimeError::Unsupported {
@@ -126,7 +126,10 @@ impl Planner<'_> {
             x = copy;
         }
         let columns = x.shape[3].next_multiple_of(WIDENED_COLUMNS);
-        self.plan.widened = self.plan.widened.max(x.shape[1] * columns);
+        self.plan.widened = self
+            .plan
+            .widened
+            .max(x.shape[1].next_multiple_of(TILE[1]) * columns);
         let out = self.allocate(self.shape(node.outputs[0]));
         let widen = self.last_widened.replace(x.at) != Some(x.at);
         let memory = [out.at, x.at];
