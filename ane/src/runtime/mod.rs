@@ -7,14 +7,18 @@ pub mod cpu;
 #[cfg(feature = "python")]
 pub mod host_buffer;
 mod lanes;
+#[cfg(not(target_os = "macos"))]
+mod plain_memory;
 pub mod pool;
 pub mod skinny_gemm;
+pub mod tensor;
 
 use std::error::Error;
 use std::fmt;
 
 use crate::buffer::{View, ViewMut};
 use crate::mil::graph::Program;
+use tensor::Tensor;
 
 /// Something that runs programs.
 pub trait Runtime {
@@ -45,6 +49,20 @@ pub trait LoadedProgram: Send {
     /// [`RuntimeError`] where views do not fit the ports, or the run failed.
     fn run(&mut self, inputs: &[View<'_>], outputs: &mut [ViewMut<'_>])
     -> Result<(), RuntimeError>;
+
+    /// Run once on tensors, which no runtime copies unless it must: the way for everything that is run often.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    fn run_tensors(
+        &mut self,
+        inputs: &[&Tensor],
+        outputs: &mut [&mut Tensor],
+    ) -> Result<(), RuntimeError> {
+        let inputs: Vec<_> = inputs.iter().map(|tensor| tensor.view()).collect();
+        let mut outputs: Vec<_> = outputs.iter_mut().map(|tensor| tensor.view_mut()).collect();
+        self.run(&inputs, &mut outputs)
+    }
 }
 
 /// An input or output of a program, in half precision.
@@ -84,6 +102,11 @@ pub enum RuntimeError {
         /// What came.
         got: Vec<usize>,
     },
+    /// No memory for a tensor.
+    Memory {
+        /// Its shape.
+        shape: Vec<usize>,
+    },
 }
 
 impl fmt::Display for RuntimeError {
@@ -97,6 +120,9 @@ impl fmt::Display for RuntimeError {
             }
             Self::Shape { port, wanted, got } => {
                 write!(f, "{port} must have the shape {wanted:?}, not {got:?}")
+            }
+            Self::Memory { shape } => {
+                write!(f, "There is no memory for a tensor of the shape {shape:?}")
             }
         }
     }

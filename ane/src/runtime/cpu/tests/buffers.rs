@@ -3,6 +3,36 @@
 use super::attention::{ATTENTIONS, attention_inputs, attention_program};
 use super::convolutions::{conv_program, half_weight};
 use super::*;
+use crate::runtime::tensor::Tensor;
+
+/// Also where their rows have gaps, full of NaN.
+#[test]
+fn tensors_give_the_bits_that_views_of_dense_memory_give() {
+    for case in &ATTENTIONS {
+        let program = attention_program(case, false);
+        let dense = attention_inputs(&program);
+        let mut loaded = load(&program, InstructionSet::present()[0], 2);
+        let expected = run(&mut *loaded, &dense);
+        let mut tensors = vec![];
+        for (port, values) in loaded.inputs().iter().zip(&dense) {
+            let mut tensor = Tensor::new(&port.shape).unwrap();
+            tensor.values_mut().fill(f16::NAN);
+            tensor.view_mut().copy_from(values);
+            tensors.push(tensor);
+        }
+        let mut out = Tensor::new(&loaded.outputs()[0].shape).unwrap();
+        let inputs: Vec<_> = tensors.iter().collect();
+        for _ in 0..2 {
+            loaded.run_tensors(&inputs, &mut [&mut out]).unwrap();
+            let mut got = vec![f16::NAN; expected[0].len()];
+            out.view().copy_to(&mut got);
+            assert_eq!(got, expected[0]);
+        }
+        let wrong = Tensor::new(&[1, 1, 1, 1]).unwrap();
+        let error = loaded.run_tensors(&[&wrong], &mut [&mut out]).unwrap_err();
+        assert!(matches!(error, RuntimeError::Count { what: "inputs", .. }));
+    }
+}
 
 /// Rows of the caller's buffers with gaps, as surfaces have them, full of NaN.
 #[test]
