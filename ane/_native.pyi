@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Literal, final
@@ -7,6 +7,7 @@ __all__ = [
     "AneError",
     "BuildReport",
     "CpuRuntime",
+    "Draft",
     "DraftInfo",
     "InvalidDraft",
     "Package",
@@ -150,6 +151,67 @@ class Program:
 
         Raises `AneError` for other names, types, shapes or strides.
         """
+
+@final
+class Draft:
+    """A draft at work: its programs, and the context of one conversation.
+
+    Arrays are objects that lend memory through the buffer protocol, with any positive strides: float16 or float32, those
+    that are read also int32. Every call runs without the interpreter's lock, one at a time; nobody may write to its arrays
+    meanwhile. All raise `AneError` for arrays of other types or shapes.
+    """
+
+    def __new__(cls, folder: str | PathLike[str], programs: Sequence[Program]) -> Draft:
+        """The draft in `folder` with its programs as `CpuRuntime.load` gives them.
+
+        Raises `InvalidDraft`; `AneError` for programs of another draft.
+        """
+
+    @property
+    def info(self) -> DraftInfo: ...
+    @property
+    def width(self) -> int:
+        """Columns of a block at most."""
+
+    @property
+    def context(self) -> int:
+        """Positions of context that a block can see: the first eighth of them, and the newest."""
+
+    @property
+    def length(self) -> int:
+        """Positions that were ingested or appended."""
+
+    def ingest(self, taps: Sequence[object]) -> None:
+        """Append positions: their features, one [n, hidden] array a tap, n >= 1, of any finite size.
+
+        Raises `AneError` also for features that are not finite.
+        """
+
+    def append(self, keys: Sequence[object], values: Sequence[object]) -> None:
+        """Append positions whose keys and values another draft of the same weights made, by layer.
+
+        [kv heads, head dim, n] each; keys are normed and rotated.
+        """
+
+    def read(self, first: int, keys: Sequence[object], values: Sequence[object]) -> None:
+        """Copy the n positions from `first` on into arrays [kv heads, head dim, n], by layer."""
+
+    def trim_to(self, length: int) -> None:
+        """Forget positions from `length` on. 0 begins another conversation."""
+
+    def run(
+        self, embeddings: object, positions: Sequence[int], hidden: object, *, mask: object | None = None
+    ) -> None:
+        """Run a block: `embeddings` [columns, hidden] at `positions` to `hidden` [columns, hidden], after the final norm.
+
+        Columns see the context, and each other where `mask` allows it: contiguous booleans [columns, columns], queries
+        before keys. Without one all see each other. What the layers add to that (a window, no look ahead) is added here.
+
+        Raises `AneError` also where half precision does not hold the draft's numbers.
+        """
+
+    def rows(self, layer: int, rows: object) -> None:
+        """Copy what entered a layer in the last run into `rows` [columns, hidden]; beyond the last layer, its result."""
 
 def inspect_draft(folder: str | PathLike[str]) -> DraftInfo:
     """Read the config of the draft in `folder` and the headers of its weights, and check that they fit.

@@ -105,6 +105,21 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Copy row `row` of the last axis, counted row-major, into `to` in single precision.
+    pub fn read_row(&self, row: usize, to: &mut [f32]) {
+        let start = row_start(row, self.shape, self.strides);
+        let step = self.strides.last().copied().unwrap_or(1);
+        match self.elements {
+            Elements::Fp16(from) if step == 1 => {
+                from[start..start + to.len()].convert_to_f32_slice(to);
+            }
+            Elements::Fp32(from) if step == 1 => to.copy_from_slice(&from[start..start + to.len()]),
+            Elements::Fp16(from) => fill(to, |i| from[start + i * step].to_f32()),
+            Elements::Fp32(from) => fill(to, |i| from[start + i * step]),
+            Elements::Int32(from) => fill(to, |i| from[start + i * step] as f32),
+        }
+    }
+
     /// Copy all elements into `to`, row-major, rounded to half precision.
     pub fn copy_to(&self, to: &mut [f16]) {
         let Some((&columns, &step)) = self.shape.last().zip(self.strides.last()) else {
@@ -223,7 +238,7 @@ fn row_start(mut row: usize, shape: &[usize], strides: &[usize]) -> usize {
     start
 }
 
-fn fill(to: &mut [f16], value: impl Fn(usize) -> f16) {
+fn fill<T>(to: &mut [T], value: impl Fn(usize) -> T) {
     for (i, to) in to.iter_mut().enumerate() {
         *to = value(i);
     }
@@ -260,6 +275,15 @@ mod tests {
                 .unwrap()
                 .copy_to(&mut read);
             assert_eq!(read, halves(&[0.0, 4.0, 1.0, 5.0, 2.0, 6.0]));
+            let mut row = [f32::NAN; 2];
+            View::new(elements, &[3, 2], &[1, 4])
+                .unwrap()
+                .read_row(1, &mut row);
+            assert_eq!(row, [1.0, 5.0]);
+            View::new(elements, &[2, 3], &[4, 1])
+                .unwrap()
+                .read_row(1, &mut row);
+            assert_eq!(row, [4.0, 5.0]);
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod buffer;
 pub mod cpu_features;
 pub mod dflash;
+pub mod draft;
 pub mod errors;
 pub mod mil;
 pub mod quantize;

@@ -2,6 +2,7 @@
 
 mod drafts;
 mod programs;
+mod running;
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
@@ -31,6 +32,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::programs::{CpuRuntime, Program};
+    #[pymodule_export]
+    use super::running::Draft;
     use pyo3::pyfunction;
 
     /// The crate's version.

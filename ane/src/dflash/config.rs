@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::rope::{Rope, RopeScaling};
 use crate::errors::Error;
 
 /// What a draft's programs are built from, by the names of the published format.
@@ -27,6 +28,8 @@ pub struct DraftConfig {
     pub sliding_window: Option<usize>,
     /// None: sliding layers are causal inside the block, full ones are not.
     pub is_causal: Option<bool>,
+    /// The rotary embedding of queries and keys.
+    pub rope: Rope,
 }
 
 /// The file as it is published. Fields that no program depends on are not read.
@@ -50,6 +53,9 @@ struct Raw {
     hidden_act: String,
     #[serde(default)]
     attention_bias: bool,
+    rope_theta: Option<f64>,
+    rope_parameters: Option<RopeScaling>,
+    rope_scaling: Option<RopeScaling>,
     dflash_config: RawDflash,
 }
 
@@ -102,12 +108,18 @@ impl DraftConfig {
             .sliding_window
             .map(|window| within("sliding_window", window, 1, SIZE_LIMIT))
             .transpose()?;
+        let head_dim = within("head_dim", raw.head_dim, 2, 1024)?;
+        let scaling = raw.rope_parameters.or(raw.rope_scaling).unwrap_or_default();
+        let theta = raw
+            .rope_theta
+            .or(scaling.rope_theta)
+            .unwrap_or(DEFAULT_THETA);
         let config = Self {
             hidden_size: within("hidden_size", raw.hidden_size, 1, REDUCTION_LIMIT)?,
             num_hidden_layers: layers,
             num_attention_heads: within("num_attention_heads", raw.num_attention_heads, 1, 1024)?,
             num_key_value_heads: within("num_key_value_heads", raw.num_key_value_heads, 1, 1024)?,
-            head_dim: within("head_dim", raw.head_dim, 2, 1024)?,
+            head_dim,
             intermediate_size: within(
                 "intermediate_size",
                 raw.intermediate_size,
@@ -131,6 +143,7 @@ impl DraftConfig {
             },
             sliding_window,
             is_causal: raw.is_causal,
+            rope: Rope::new(head_dim, theta, &scaling)?,
         };
         config.check()?;
         Ok(config)
@@ -191,7 +204,7 @@ impl DraftConfig {
     }
 
     /// Channels of all keys, and of all values.
-    pub(super) fn kv_channels(&self) -> usize {
+    pub(crate) fn kv_channels(&self) -> usize {
         self.num_key_value_heads * self.head_dim
     }
 
@@ -206,6 +219,7 @@ pub(super) const REDUCTION_LIMIT: u64 = 16384;
 /// More channels than this a tensor cannot have on the Neural Engine.
 const CHANNEL_LIMIT: u64 = 65536;
 const SIZE_LIMIT: u64 = 1 << 24;
+const DEFAULT_THETA: f64 = 10_000.0;
 
 fn within(field: &str, value: u64, least: u64, most: u64) -> Result<usize, String> {
     if (least..=most).contains(&value) {

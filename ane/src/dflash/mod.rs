@@ -8,6 +8,7 @@ pub mod config;
 pub mod ingest;
 pub mod layer;
 mod parts;
+pub mod rope;
 mod safetensors;
 pub mod weights;
 

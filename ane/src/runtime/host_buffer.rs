@@ -64,6 +64,12 @@ impl HostBuffer {
         })
     }
 
+    /// How many axes it has.
+    #[must_use]
+    pub fn axes(&self) -> usize {
+        self.strides.len()
+    }
+
     /// The addresses that the buffer reaches over, gaps included.
     fn addresses(&self) -> Range<usize> {
         let start = self.buffer.buf_ptr() as usize;
@@ -109,8 +115,7 @@ impl HostBuffer {
     }
 }
 
-/// Run a program on lent buffers, in the order of its ports. Python promises, as for every call without its lock, that nobody
-/// writes to them meanwhile.
+/// Run a program on lent buffers, in the order of its ports.
 ///
 /// # Errors
 /// As a sentence without its full stop, where outputs share memory with other buffers, or the program refuses the buffers.
@@ -119,18 +124,32 @@ pub fn run(
     inputs: &[HostBuffer],
     outputs: &mut [HostBuffer],
 ) -> Result<(), String> {
-    for (index, output) in outputs.iter().enumerate() {
-        if inputs
-            .iter()
-            .chain(&outputs[..index])
-            .any(|other| other.overlaps(output))
-        {
-            let name = program
-                .outputs()
-                .get(index)
-                .map_or("an output", |port| &port.name);
-            return Err(format!("The buffer of {name} shares memory with another"));
-        }
+    if let Some(index) = first_shared(inputs, outputs) {
+        let name = program
+            .outputs()
+            .get(index)
+            .map_or("an output", |port| &port.name);
+        return Err(format!("The buffer of {name} shares memory with another"));
+    }
+    with_views(inputs, outputs, |views, written| {
+        program
+            .run(views, written)
+            .map_err(|error| error.to_string())
+    })?
+}
+
+/// What `work` makes of views of lent buffers. Python promises, as for every call without its lock, that nobody writes to them
+/// meanwhile.
+///
+/// # Errors
+/// As a sentence without its full stop, where outputs share memory with other buffers, or buffers are no tensors.
+pub fn with_views<R>(
+    inputs: &[HostBuffer],
+    outputs: &mut [HostBuffer],
+    work: impl FnOnce(&[View<'_>], &mut [ViewMut<'_>]) -> R,
+) -> Result<R, String> {
+    if first_shared(inputs, outputs).is_some() {
+        return Err("The buffer of a result shares memory with another".into());
     }
     // SAFETY: outputs overlap nothing, and see above.
     let views: Result<Vec<_>, _> = inputs
@@ -145,9 +164,30 @@ pub fn run(
         .collect();
     let mut written =
         written.map_err(|error| format!("There is no tensor in an output: {error}"))?;
-    program
-        .run(&views, &mut written)
-        .map_err(|error| error.to_string())
+    Ok(work(&views, &mut written))
+}
+
+/// The first of `outputs` that shares memory with another buffer.
+fn first_shared(inputs: &[HostBuffer], outputs: &[HostBuffer]) -> Option<usize> {
+    (0..outputs.len()).find(|index| {
+        let mut others = inputs.iter().chain(&outputs[..*index]);
+        others.any(|other| other.overlaps(&outputs[*index]))
+    })
+}
+
+/// The flags in a contiguous buffer of booleans, row-major.
+///
+/// # Errors
+/// Python's where the object lends no memory; as a sentence's end where it is something else.
+pub fn flags(object: &Bound<'_, PyAny>) -> PyResult<Result<Vec<bool>, String>> {
+    let buffer = PyUntypedBuffer::get(object)?;
+    if buffer.format().to_bytes() != b"?" || !buffer.is_c_contiguous() {
+        return Ok(Err("must be contiguous booleans".into()));
+    }
+    let (start, length) = (buffer.buf_ptr().cast::<u8>(), buffer.len_bytes());
+    // SAFETY: the object lends so many bytes while the buffer lives, and Python's lock is held: nobody writes meanwhile.
+    let bytes = unsafe { slice::from_raw_parts(start, length) };
+    Ok(Ok(bytes.iter().map(|byte| *byte != 0).collect()))
 }
 
 /// From a format of Python's `struct` in the machine's byte order.

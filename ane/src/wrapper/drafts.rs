@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::AneError;
 use crate::dflash::Draft;
 use crate::dflash::build::{self, Options};
+use crate::dflash::config::DraftConfig;
 use crate::errors::Error;
 
 create_exception!(
@@ -53,6 +54,26 @@ pub struct DraftInfo {
     is_causal: Option<bool>,
 }
 
+impl From<&DraftConfig> for DraftInfo {
+    fn from(config: &DraftConfig) -> Self {
+        let config = config.clone();
+        Self {
+            hidden_size: config.hidden_size,
+            num_hidden_layers: config.num_hidden_layers,
+            num_attention_heads: config.num_attention_heads,
+            num_key_value_heads: config.num_key_value_heads,
+            head_dim: config.head_dim,
+            intermediate_size: config.intermediate_size,
+            rms_norm_eps: config.rms_norm_eps,
+            block_size: config.block_size,
+            target_layer_ids: config.target_layer_ids,
+            sliding: config.sliding,
+            sliding_window: config.sliding_window,
+            is_causal: config.is_causal,
+        }
+    }
+}
+
 /// See the stub.
 #[pyclass(frozen, get_all, module = "ane")]
 pub struct Package {
@@ -72,21 +93,7 @@ pub struct BuildReport {
 
 #[pyfunction]
 pub fn inspect_draft(py: Python<'_>, folder: PathBuf) -> PyResult<DraftInfo> {
-    let config = py.detach(|| Draft::open(&folder))?.config;
-    Ok(DraftInfo {
-        hidden_size: config.hidden_size,
-        num_hidden_layers: config.num_hidden_layers,
-        num_attention_heads: config.num_attention_heads,
-        num_key_value_heads: config.num_key_value_heads,
-        head_dim: config.head_dim,
-        intermediate_size: config.intermediate_size,
-        rms_norm_eps: config.rms_norm_eps,
-        block_size: config.block_size,
-        target_layer_ids: config.target_layer_ids,
-        sliding: config.sliding,
-        sliding_window: config.sliding_window,
-        is_causal: config.is_causal,
-    })
+    Ok(DraftInfo::from(&py.detach(|| Draft::open(&folder))?.config))
 }
 
 #[pyfunction]

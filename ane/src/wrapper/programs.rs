@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -11,6 +11,7 @@ use super::AneError;
 use crate::dflash::Draft;
 use crate::dflash::build::{Options, Upcoming, each_program};
 use crate::dflash::weights::Loader;
+use crate::draft::SharedProgram;
 use crate::errors::Error;
 use crate::runtime::host_buffer::{self, HostBuffer};
 use crate::runtime::{LoadedProgram, Port, Runtime, cpu};
@@ -94,7 +95,7 @@ pub struct Program {
     name: String,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    loaded: Mutex<Box<dyn LoadedProgram>>,
+    pub(super) loaded: SharedProgram,
 }
 
 impl Program {
@@ -103,7 +104,7 @@ impl Program {
             name: loaded.name().into(),
             inputs: loaded.inputs().to_vec(),
             outputs: loaded.outputs().to_vec(),
-            loaded: Mutex::new(loaded),
+            loaded: Arc::new(Mutex::new(loaded)),
         }
     }
 }
