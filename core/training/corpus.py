@@ -19,8 +19,8 @@ from core.errors import BadRequest, MissingFile, UnreadableModel
 from core.files import replace_file
 
 _MANIFEST = "manifest.json"
-_LOOP_GRAM = 8
-_LOOP_SHARE = 0.15
+LOOP_GRAM = 8
+LOOP_SHARE = 0.15
 """A share of repeated 8-grams above which an answer goes in circles."""
 
 Ids = npt.NDArray[np.uint32]
@@ -40,10 +40,10 @@ class Conversation:
     def loops(self) -> bool:
         """Whether the answer repeats itself, as small models do."""
         answer = self.ids[self.answer_start :]
-        if len(answer) < 2 * _LOOP_GRAM:
+        if len(answer) < 2 * LOOP_GRAM:
             return False
-        grams = np.lib.stride_tricks.sliding_window_view(answer, _LOOP_GRAM)
-        return 1 - len(np.unique(grams, axis=0)) / len(grams) > _LOOP_SHARE
+        grams = np.lib.stride_tricks.sliding_window_view(answer, LOOP_GRAM)
+        return 1 - len(np.unique(grams, axis=0)) / len(grams) > LOOP_SHARE
 
 
 class Manifest(msgspec.Struct, frozen=True):

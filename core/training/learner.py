@@ -10,14 +10,14 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx import nn, optimizers
+from mlx import optimizers
 from mlx.utils import tree_flatten, tree_map, tree_unflatten
 
 from core.engine.drafter_mlx import DFlashDraft
 from core.engine.target import Target
-from core.training.blocks import SHORT_SHARE, Blocks, draw_blocks
+from core.training.blocks import SHORT_SHARE, draw_blocks
 from core.training.corpus import Conversation, Ids
-from core.training.objective import Features, features_of, loss_sum, step_vocabulary
+from core.training.objective import Batch, features_of, loss_sum, make_batch, step_vocabulary
 from core.training.settings import Settings
 
 _BETAS = [0.9, 0.95]
@@ -41,29 +41,29 @@ class Learner:
         self._optimiser = optimizers.AdamW(_schedule(settings), betas=_BETAS, weight_decay=_WEIGHT_DECAY)
         self._optimiser.init(draft.trainable_parameters())
         self._average: Any = tree_map(lambda weight: weight + 0, draft.trainable_parameters())
+        self._value_and_gradients = mx.compile(mx.value_and_grad(self._loss))
+        self._compiled_update = mx.compile(self._updated)
 
     def learn(self, conversations: Sequence[Conversation], frequent: Ids) -> float:
         """One step; the mean loss of a row."""
         random = np.random.default_rng([self._settings.seed, self.step])
         columns = self.draft.config.block_size // (2 if random.random() < SHORT_SHARE else 1)
-        vocabulary = step_vocabulary(conversations, frequent)
+        vocabulary = step_vocabulary(conversations, frequent, self._target.vocab_size)
         if self.step % _WHOLE_VOCABULARY_EVERY == _WHOLE_VOCABULARY_EVERY - 1:
             vocabulary = np.arange(self._target.vocab_size, dtype=np.uint32)
+        weights = self.draft.trainable_parameters()
         gradients, loss, weight = None, 0.0, 0.0
         for conversation in conversations:
-            blocks = draw_blocks(
-                conversation,
-                self._settings.blocks_a_conversation,
-                columns,
-                self.draft.config.mask_token_id,
-                random,
-            )
-            found, part, part_weight = self._gradients(features_of(conversation, self._target), blocks, vocabulary)
+            count = self._settings.blocks_a_conversation
+            blocks = draw_blocks(conversation, count, columns, self.draft.config.mask_token_id, random)
+            features = features_of(conversation, self._target)
+            batch = make_batch(self.draft, self._target, features, blocks, vocabulary)
+            part, found = self._value_and_gradients(weights, *batch)
             gradients = found if gradients is None else tree_map(mx.add, gradients, found)
-            mx.eval(gradients)
-            loss += part
-            weight += part_weight
-        self._update(tree_map(lambda gradient: gradient / weight, gradients))
+            mx.eval(part, gradients)
+            loss += float(np.array(part))
+            weight += float(blocks.weights.sum())
+        self._update(weights, gradients, weight)
         self.step += 1
         return loss / weight
 
@@ -91,28 +91,29 @@ class Learner:
         self._average = tree_unflatten(parts["average"])
         self._optimiser.state = tree_unflatten(parts["optimiser"])
 
-    def _gradients(self, features: Features, blocks: Blocks, vocabulary: Ids) -> tuple[Any, float, float]:
-        """Gradients, loss and weight, summed over the rows of one conversation's blocks."""
+    def _loss(self, weights: Any, *batch: Any) -> mx.array:
+        self.draft.update(weights)
+        return loss_sum(self.draft, Batch(*batch))
 
-        def loss(_parameters: Any) -> tuple[mx.array, mx.array]:
-            return loss_sum(self.draft, self._target, features, blocks, vocabulary)
-
-        (part, weight), gradients = nn.value_and_grad(self.draft, loss)(None)
-        mx.eval(part, weight, gradients)
-        return gradients, part.item(), weight.item()
-
-    def _update(self, gradients: Any) -> None:
-        clipped, _ = optimizers.clip_grad_norm(gradients, _GREATEST_NORM)
-        self._optimiser.update(self.draft, clipped)
+    def _update(self, weights: Any, gradients: Any, weight: float) -> None:
         # The first steps count for little in the average of a draft that has only begun.
         decay = min(_AVERAGE_DECAY, (1 + self.step) / (10 + self.step))
-        self._average = tree_map(
-            lambda average, weight: decay * average + (1 - decay) * weight,
-            self._average,
-            self.draft.trainable_parameters(),
+        weights, self._average, self._optimiser.state = self._compiled_update(
+            weights, self._average, self._optimiser.state, gradients, mx.array(weight), mx.array(decay)
         )
-        mx.eval(self.draft.parameters(), self._optimiser.state, self._average)
-        mx.clear_cache()
+        self.draft.update(weights)  # tracing has left its own arrays in the draft
+        mx.eval(weights, self._optimiser.state, self._average)
+
+    def _updated(
+        self, weights: Any, average: Any, state: Any, gradients: Any, weight: mx.array, decay: mx.array
+    ) -> tuple[Any, Any, Any]:
+        """Weights, average and optimiser's state after one update."""
+        self._optimiser.state = state
+        gradients = tree_map(lambda gradient: gradient / weight, gradients)
+        clipped, _ = optimizers.clip_grad_norm(gradients, _GREATEST_NORM)
+        weights = self._optimiser.apply_gradients(clipped, weights)
+        average = tree_map(lambda mean, new: decay * mean + (1 - decay) * new, average, weights)
+        return weights, average, self._optimiser.state
 
 
 def _schedule(settings: Settings) -> Any:

@@ -1,20 +1,29 @@
-"""The loss of a draft on blocks of one conversation, all blocks in one pass of the engine's own draft module."""
+"""The loss of a draft on blocks of one conversation, all blocks in one pass of the engine's own draft modules.
+
+The pass is written out here, because at training all blocks share one context: `blocks_attention` reads it without a
+copy for each. It takes arrays alone, so that a whole step can be compiled.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
 
-from core.engine.drafter_mlx import ContextView, DFlashDraft
+from core.engine.drafter_mlx import DFlashDraft
 from core.engine.target import Target
+from core.training.attention import blocks_attention, compiled_attention, exponentials, swiglu
 from core.training.blocks import Blocks
 from core.training.corpus import Conversation, Ids
 
 SOFT_SHARE = 0.7
 """Of the target's distribution in the labels; the rest is the token that was written."""
+_LENGTH_STEP = 32
+_VOCABULARY_STEP = 256
+"""Lengths and vocabularies are filled up to multiples of these: a compiled function is traced for every shape."""
 
 
 @dataclass(frozen=True)
@@ -29,75 +38,99 @@ class Features:
 
 def features_of(conversation: Conversation, target: Target) -> Features:
     """One pass of the target, evaluated."""
-    rows, taps = target.final_rows(mx.array(conversation.ids))
+    with compiled_attention(target):
+        rows, taps = target.final_rows(mx.array(conversation.ids))
     mx.eval(rows, taps)
     return Features(taps, rows)
 
 
-class _BlocksView:
-    """Blocks at any positions of one text: each sees the context before its anchor, and itself."""
+class Batch(NamedTuple):
+    """What the loss of b blocks of n columns in one conversation depends on, beside the draft: arrays alone."""
 
-    def __init__(self, keys: mx.array, values: mx.array, anchors: mx.array, mask: mx.array) -> None:
-        self.position = anchors
-        self._keys = keys
-        self._values = values
-        self._mask = mask
-
-    def extend(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array, mx.array | None]:
-        """See `ContextView`."""
-        blocks = keys.shape[0]
-        context_keys, context_values = (
-            mx.broadcast_to(part, (blocks, *part.shape[1:])) for part in (self._keys, self._values)
-        )
-        return (
-            mx.concatenate([context_keys, keys], axis=2),
-            mx.concatenate([context_values, values], axis=2),
-            self._mask,
-        )
+    taps: tuple[mx.array, ...]
+    """[m, hidden] a tap; the rows beyond the conversation are zero, and no block sees them."""
+    embedded: mx.array
+    """[b, n, hidden]: what the blocks read."""
+    anchors: mx.array
+    """[b]."""
+    weights: mx.array
+    """[b * (n - 1)]: of the rows behind the anchors."""
+    head: mx.array
+    """[vocabulary, hidden]."""
+    aims: mx.array
+    """[b * (n - 1), hidden]: each row's mean of the head over its labels."""
 
 
-def block_rows(draft: DFlashDraft, target: Target, taps: Sequence[mx.array], blocks: Blocks) -> mx.array:
-    """[b, n, hidden] rows after the draft's final norm, for blocks of the text whose taps these are."""
-    length, columns = taps[0].shape[0], blocks.tokens.shape[1]
-    anchors = mx.array(blocks.anchors)
-    context = mx.arange(length) < anchors[:, None]
-    mask = mx.concatenate([context, mx.ones((len(blocks.anchors), columns), mx.bool_)], axis=1)[:, None, None]
-    rows = draft.context_rows(taps)
-    views: list[ContextView] = [
-        _BlocksView(*layer.self_attn.keys_values(rows, draft.rope, 0), anchors, mask) for layer in draft.layers
-    ]
-    embedded = target.embed(mx.array(blocks.tokens)) * draft.config.input_embedding_scale
-    return draft(embedded, views)
-
-
-def loss_sum(
-    draft: DFlashDraft, target: Target, features: Features, blocks: Blocks, vocabulary: Ids
-) -> tuple[mx.array, mx.array]:
-    """The weighted cross-entropy over the rows with a weight, summed, and the sum of the weights.
+def make_batch(draft: DFlashDraft, target: Target, features: Features, blocks: Blocks, vocabulary: Ids) -> Batch:
+    """The batch of blocks of the conversation whose features these are.
 
     Labels are `SOFT_SHARE` of the target's distribution and the rest of the token itself. Both models are compared
     over `vocabulary` alone (sorted token ids, which hold every label).
     """
-    chosen = np.flatnonzero(blocks.weights)
-    weights = mx.array(blocks.weights.reshape(-1)[chosen])
+    length, config = len(features.rows), draft.config
+    embedded = target.embed(mx.array(blocks.tokens)) * config.input_embedding_scale
     head = target.head_weights(mx.array(vocabulary))
-    rows = block_rows(draft, target, features.taps, blocks)
-    rows = rows.reshape(-1, rows.shape[-1])[mx.array(chosen)]
-    logits = (rows @ head.T) * draft.config.output_multiplier
-    positions = (blocks.anchors[:, None] + np.arange(blocks.tokens.shape[1])).reshape(-1)[chosen]
-    soft = _distributions(features.rows, head, positions)
-    hard = mx.array(np.searchsorted(vocabulary, blocks.labels.reshape(-1)[chosen]))
-    expected = SOFT_SHARE * (soft * logits).sum(axis=-1)
-    expected += (1 - SOFT_SHARE) * mx.take_along_axis(logits, hard[:, None], axis=-1)[:, 0]
-    return (weights * (mx.logsumexp(logits, axis=-1) - expected)).sum(), weights.sum()
+    hard = head[mx.array(np.searchsorted(vocabulary, blocks.labels[:, 1:].reshape(-1)))]
+    # The row before a token predicts it; what lies beyond the end has no weight.
+    before = np.minimum(blocks.anchors[:, None] + np.arange(blocks.tokens.shape[1] - 1), length - 1)
+    soft = _mean_head(features.rows, head)[mx.array(before.reshape(-1))]
+    return Batch(
+        tuple(mx.pad(tap, [(0, -length % _LENGTH_STEP), (0, 0)]) for tap in features.taps),
+        embedded,
+        mx.array(blocks.anchors),
+        mx.array(blocks.weights[:, 1:].reshape(-1)),
+        head * config.output_multiplier,
+        (SOFT_SHARE * soft + (1 - SOFT_SHARE) * hard) * config.output_multiplier,
+    )
 
 
-def _distributions(rows: mx.array, head: mx.array, positions: np.ndarray) -> mx.array:
-    """[m, vocabulary]: the target's distribution of the token at each position; each text row is computed once."""
-    distinct, where = np.unique(positions - 1, return_inverse=True)
-    return mx.softmax(rows[mx.array(distinct)] @ head.T, axis=-1)[mx.array(where.reshape(-1))]
+def _mean_head(rows: mx.array, head: mx.array) -> mx.array:
+    """[L, hidden]: the mean of the head under the distribution that each of the target's rows gives."""
+    logits = rows @ head.T
+    weights = exponentials(logits, logits.max(axis=-1, keepdims=True))
+    return (weights @ head) / weights.sum(axis=-1, keepdims=True)
 
 
-def step_vocabulary(conversations: Sequence[Conversation], frequent: Ids) -> Ids:
-    """The tokens that a step is trained against: those of its conversations and the frequent ones, sorted."""
-    return np.unique(np.concatenate([frequent, *(conversation.ids for conversation in conversations)]))
+def block_rows(draft: DFlashDraft, target: Target, taps: Sequence[mx.array], blocks: Blocks) -> mx.array:
+    """[b, n, hidden] rows after the draft's final norm, for blocks of the text whose taps these are."""
+    embedded = target.embed(mx.array(blocks.tokens)) * draft.config.input_embedding_scale
+    return _rows(draft, taps, embedded, mx.array(blocks.anchors))
+
+
+def _rows(draft: DFlashDraft, taps: Sequence[mx.array], rows: mx.array, anchors: mx.array) -> mx.array:
+    """As `block_rows`, from what the blocks read."""
+    seen = mx.arange(taps[0].shape[0]) < anchors[:, None]
+    context = draft.context_rows(taps)
+    for layer in draft.layers:
+        own = layer.self_attn
+        keys, values = own.keys_values(context, draft.rope, 0)
+        normed = layer.input_layernorm(rows)
+        queries = own.q_norm(own.q_proj(normed).reshape(*rows.shape[:2], own.heads, -1).transpose(0, 2, 1, 3))
+        queries = draft.rope(queries, offset=anchors) * own.scale
+        near = own.keys_values(normed, draft.rope, anchors)
+        attended = blocks_attention(queries, (keys[0], values[0]), near, seen)
+        rows = rows + own.o_proj(attended.transpose(0, 2, 1, 3).reshape(*rows.shape[:2], -1))
+        normed = layer.post_attention_layernorm(rows)
+        rows = rows + layer.mlp.down_proj(swiglu(layer.mlp.gate_proj(normed), layer.mlp.up_proj(normed)))
+    return draft.norm(rows)
+
+
+def loss_sum(draft: DFlashDraft, batch: Batch) -> mx.array:
+    """The weighted cross-entropy, summed over the batch's rows."""
+    taps, embedded, anchors, weights, head, aims = batch
+    rows = _rows(draft, taps, embedded, anchors)[:, 1:].reshape(-1, embedded.shape[-1])
+    logits = rows @ head.T
+    greatest = mx.stop_gradient(logits.max(axis=-1, keepdims=True))
+    log_sum = mx.log(mx.exp(logits - greatest).sum(axis=-1)) + greatest[:, 0]
+    return (weights * (log_sum - (rows * aims).sum(axis=-1))).sum()
+
+
+def step_vocabulary(conversations: Sequence[Conversation], frequent: Ids, vocab_size: int) -> Ids:
+    """The tokens that a step is trained against: those of its conversations and the frequent ones, sorted.
+
+    Filled up with the tokens of the lowest ids.
+    """
+    wanted = np.unique(np.concatenate([frequent, *(conversation.ids for conversation in conversations)]))
+    size = min(vocab_size, len(wanted) + -len(wanted) % _VOCABULARY_STEP)
+    others = np.setdiff1d(np.arange(vocab_size, dtype=np.uint32), wanted, assume_unique=True)
+    return np.sort(np.concatenate([wanted, others[: size - len(wanted)]]))

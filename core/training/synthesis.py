@@ -19,7 +19,8 @@ from core.engine.target import Target
 from core.engine.tokenizer import Tokenizer
 from core.errors import UnsupportedModel
 from core.protocol import ChatMessage
-from core.training.corpus import Conversation
+from core.training.attention import compiled_attention
+from core.training.corpus import LOOP_GRAM, LOOP_SHARE, Conversation
 
 TEMPERATURES = (0.0, 0.0, 0.6, 0.8)
 """Of the answers, in turn: half are greedy."""
@@ -28,6 +29,8 @@ _USER_CANDIDATES = 1024
 """The likeliest tokens among which a user's token is drawn."""
 _MAX_USER_TOKENS = 120
 _MIN_ANSWER_TOKENS = 16
+_IDLE_SHARE = 1 / 12
+"""Of rows that have left, at which they are cut out of the batch."""
 _PLACE = "the user's message goes here"
 
 
@@ -60,6 +63,18 @@ class _Row:
     ids: list[int]
     forced: list[int] = field(default_factory=list)
     answer_start: int = 0
+    over: bool = False
+    _grams: set[tuple[int, ...]] = field(default_factory=set)
+    _repeated: int = 0
+
+    def circles(self, max_tokens: int) -> bool:
+        """Whether the answer repeats itself too much, whatever follows (`Conversation.loops`); call after each token."""
+        if not self.answer_start or len(self.ids) - self.answer_start < LOOP_GRAM:
+            return False
+        gram = tuple(self.ids[-LOOP_GRAM:])
+        self._repeated += gram in self._grams
+        self._grams.add(gram)
+        return self._repeated > LOOP_SHARE * (max_tokens - self.answer_start - LOOP_GRAM + 1)
 
     def take(self, token: int, frame: Frame) -> bool:
         """Append the next token; returns whether the conversation has ended."""
@@ -88,20 +103,25 @@ def synthesise(target: Target, frame: Frame, seed: Sequence[int], rows: int, max
     """`rows` conversations of at most `max_tokens` tokens, fewer where some came to nothing; deterministic by seed."""
     random = np.random.default_rng(seed)
     temperatures = np.resize(TEMPERATURES, rows)
-    alive = [_Row(float(temperature), list(frame.before)) for temperature in temperatures]
+    batch = [_Row(float(temperature), list(frame.before)) for temperature in temperatures]
     ended: list[_Row] = []
     cache = target.make_cache()
     inputs = mx.array([list(frame.before)] * rows, dtype=mx.uint32)
-    while alive:
-        logits = np.array(target.model(inputs, cache=cache)[:, -1].astype(mx.float32))
-        tokens = _choose(logits, alive, random)
-        done = [row.take(token, frame) or len(row.ids) >= max_tokens for row, token in zip(alive, tokens, strict=True)]
-        ended += [row for row, over in zip(alive, done, strict=True) if over]
-        kept = [index for index, over in enumerate(done) if not over]
-        if len(kept) < len(alive):
-            alive = [alive[index] for index in kept]
+    while batch:
+        with compiled_attention(target):
+            logits = np.array(target.model(inputs, cache=cache)[:, -1].astype(mx.float32))
+        for row, token in zip(batch, _choose(logits, batch, random), strict=True):
+            if row.over:
+                continue
+            if row.take(token, frame) or len(row.ids) >= max_tokens:
+                row.over = True
+                ended.append(row)
+            row.over = row.over or row.circles(max_tokens)
+        kept = [index for index, row in enumerate(batch) if not row.over]
+        if not kept or len(batch) - len(kept) >= _IDLE_SHARE * len(batch):
+            batch = [batch[index] for index in kept]
             _keep_rows(cache, kept)
-        inputs = mx.array([[row.ids[-1]] for row in alive], dtype=mx.uint32)
+        inputs = mx.array([[row.ids[-1]] for row in batch], dtype=mx.uint32)
     mx.clear_cache()
     return [
         Conversation(np.array(row.ids, np.uint32), row.answer_start, row.temperature)
@@ -128,7 +148,7 @@ def _choose(logits: npt.NDArray[np.float32], rows: Sequence[_Row], random: np.ra
     greatest = logits.argmax(axis=-1)
     return [
         int(greatest[index])
-        if row.forced or (row.answer_start and not row.temperature)
+        if row.over or row.forced or (row.answer_start and not row.temperature)
         else _draw(logits[index], row, draws[index])
         for index, row in enumerate(rows)
     ]

@@ -1,14 +1,16 @@
 //! Attention in one kernel: scores, mask, softmax over the keys, and the sum of values, for some columns of one head at a time.
 //!
 //! Bit for bit what the single operations compute: results are rounded to half precision where those have outputs, and sums
-//! add up in the same order.
+//! add up in the same order. Keys that a mask hides from all columns of a job are passed over, since their probability is 0: a
+//! short context costs little in a program with room for a long one. (The product of a query and such a key would have to be
+//! as large as the mask to be seen.)
 
 use std::cell::RefCell;
 
 use half::f16;
 
 use super::conv::{Shared, Widen, store_row};
-use super::half_lanes::{HalfLanes, exp};
+use super::half_lanes::{HalfLanes, MOST_LANES, exp};
 use super::launch::{InstructionSet, Kernel, launch};
 use super::tile::{Block, GROUP};
 use crate::runtime::pool::Pool;
@@ -17,6 +19,10 @@ use crate::runtime::pool::Pool;
 const COLUMNS: usize = 48;
 /// Keys that are made float32 at a time.
 const KEYS: usize = 48;
+/// What a mask adds to hide a key is this or less, and no product of a query and a key comes near it.
+const HIDDEN: f16 = f16::from_f32_const(-20_000.0);
+/// A column whose largest score is less than this has no key that it sees.
+const LEAST_SEEN: f32 = -10_000.0;
 /// Columns of masks come in multiples of this.
 pub(super) const MASK_COLUMNS: usize = 16;
 
@@ -115,6 +121,27 @@ impl Regions {
     }
 }
 
+/// Some keys of a piece whose scores are there.
+struct Keys {
+    /// Which piece.
+    piece: usize,
+    /// The first of them in the piece.
+    start: usize,
+    count: usize,
+    /// Of the scores.
+    row: usize,
+}
+
+/// Whether each column sees a key, by its largest score.
+#[inline(always)]
+unsafe fn sees<V: HalfLanes>(largest: V) -> bool {
+    let mut values = [0.0; MOST_LANES];
+    // SAFETY: there is room for the longest vector.
+    unsafe { largest.store(values.as_mut_ptr()) };
+    // Also false for NaN.
+    values[..V::LANES].iter().all(|value| *value >= LEAST_SEEN)
+}
+
 struct Job<'a> {
     attention: &'a Attention<'a>,
     head: usize,
@@ -153,25 +180,15 @@ impl Job<'_> {
                 N * V::LANES,
                 self.scratch.queries,
             );
-            let mut largest = [V::splat(f32::NEG_INFINITY); N];
-            let mut first = 0;
-            for piece in attention.keys {
-                for start in (0..piece.count).step_by(KEYS) {
-                    let count = KEYS.min(piece.count - start);
-                    self.score::<V, N>(piece, start, first, count);
-                    self.add_mask::<V, N>(first, count, &mut largest);
-                    first += count;
-                }
+            let (mut keys, mut largest) = self.scores::<V, N>(true);
+            if !largest.iter().all(|largest| sees(*largest)) {
+                (keys, largest) = self.scores::<V, N>(false);
             }
-            let factors = self.raise::<V, N>(first, largest);
-            let mut first = 0;
-            for piece in attention.values {
-                for start in (0..piece.count).step_by(KEYS) {
-                    let count = KEYS.min(piece.count - start);
-                    self.normalise::<V, N>(first, count, factors);
-                    self.add_values::<V, N>(piece, start, first, count);
-                    first += count;
-                }
+            let rows = keys.iter().map(|keys| keys.count).sum();
+            let factors = self.raise::<V, N>(rows, largest);
+            for keys in &keys {
+                self.normalise::<V, N>(keys.row, keys.count, factors);
+                self.add_values::<V, N>(&attention.values[keys.piece], keys);
             }
             let out = attention
                 .out
@@ -181,6 +198,55 @@ impl Job<'_> {
                 store_row::<V>(sums, out.add(row * attention.columns), N * V::LANES);
             }
         }
+    }
+
+    /// Scores of all keys, or of those that are seen, and the largest of each column.
+    #[inline(always)]
+    unsafe fn scores<V: HalfLanes, const N: usize>(&self, only_seen: bool) -> (Vec<Keys>, [V; N]) {
+        // SAFETY: the caller vouches for the instruction set.
+        let mut largest = [unsafe { V::splat(f32::NEG_INFINITY) }; N];
+        let mut scored: Vec<Keys> = vec![];
+        let (mut row, mut mask_row) = (0, 0);
+        for (index, piece) in self.attention.keys.iter().enumerate() {
+            for start in (0..piece.count).step_by(KEYS) {
+                let keys = Keys {
+                    piece: index,
+                    start,
+                    count: KEYS.min(piece.count - start),
+                    row,
+                };
+                // SAFETY: inside the memory that the caller vouches for, and the regions.
+                unsafe {
+                    if !only_seen || self.seen(mask_row, keys.count, N * V::LANES) {
+                        self.score::<V, N>(piece, &keys);
+                        self.add_mask::<V, N>(mask_row, &keys, &mut largest);
+                        row += keys.count;
+                        scored.push(keys);
+                    }
+                }
+                mask_row += KEYS.min(piece.count - start);
+            }
+        }
+        (scored, largest)
+    }
+
+    /// Whether the mask shows any of these keys to any of the job's columns.
+    unsafe fn seen(&self, first: usize, count: usize, columns: usize) -> bool {
+        let mask = &self.attention.mask;
+        let (hidden, lowest) = (HIDDEN.to_bits(), f16::NEG_INFINITY.to_bits());
+        (first..first + count).any(|key| {
+            (0..columns).step_by(MASK_COLUMNS).any(|column| {
+                let column = (self.first_column + column) % mask.count;
+                // SAFETY: a row of the mask, whose columns come in multiples of `MASK_COLUMNS`.
+                let row = unsafe {
+                    let start = mask.start.add(key * mask.row_stride + column);
+                    std::slice::from_raw_parts(start, MASK_COLUMNS)
+                };
+                // Bits of negative numbers grow with their size.
+                let within = |value: &f16| value.to_bits().wrapping_sub(hidden) <= lowest - hidden;
+                !row.iter().fold(true, |all, value| all & within(value))
+            })
+        })
     }
 
     /// [head dim, count] of the piece's positions (or columns) from `start` on, in float32.
@@ -200,26 +266,20 @@ impl Job<'_> {
         }
     }
 
-    /// Products of some keys and the queries, which become rows `first`.. of the scores.
+    /// Products of some keys and the queries.
     #[inline(always)]
-    unsafe fn score<V: HalfLanes, const N: usize>(
-        &self,
-        piece: &Piece,
-        start: usize,
-        first: usize,
-        count: usize,
-    ) {
+    unsafe fn score<V: HalfLanes, const N: usize>(&self, piece: &Piece, keys: &Keys) {
         // SAFETY: passed on.
         unsafe {
-            self.widen::<V>(piece, start, count, self.scratch.block);
+            self.widen::<V>(piece, keys.start, keys.count, self.scratch.block);
             Block::<1, KEYS> {
-                rows: count,
+                rows: keys.count,
                 vectors: N,
                 inner: self.attention.head_dim,
                 a: self.scratch.block,
                 b: self.scratch.queries,
                 b_stride: COLUMNS,
-                c: self.scratch.scores.add(first * COLUMNS),
+                c: self.scratch.scores.add(keys.row * COLUMNS),
                 c_stride: COLUMNS,
                 begin: true,
             }
@@ -230,8 +290,8 @@ impl Job<'_> {
     #[inline(always)]
     unsafe fn add_mask<V: HalfLanes, const N: usize>(
         &self,
-        first: usize,
-        count: usize,
+        mask_row: usize,
+        keys: &Keys,
         largest: &mut [V; N],
     ) {
         let mask = &self.attention.mask;
@@ -239,10 +299,10 @@ impl Job<'_> {
             std::array::from_fn(|n| (self.first_column + n * V::LANES) % mask.count);
         // SAFETY: rows of the scores and of the mask.
         unsafe {
-            for key in first..first + count {
+            for key in 0..keys.count {
                 let (scores, mask) = (
-                    self.scratch.scores.add(key * COLUMNS),
-                    mask.start.add(key * mask.row_stride),
+                    self.scratch.scores.add((keys.row + key) * COLUMNS),
+                    mask.start.add((mask_row + key) * mask.row_stride),
                 );
                 for n in 0..N {
                     let score = V::load(scores.add(n * V::LANES)).rounded_to_half();
@@ -298,26 +358,20 @@ impl Job<'_> {
     }
 
     #[inline(always)]
-    unsafe fn add_values<V: HalfLanes, const N: usize>(
-        &self,
-        piece: &Piece,
-        start: usize,
-        first: usize,
-        count: usize,
-    ) {
+    unsafe fn add_values<V: HalfLanes, const N: usize>(&self, piece: &Piece, keys: &Keys) {
         // SAFETY: passed on.
         unsafe {
-            self.widen::<V>(piece, start, count, self.scratch.block);
+            self.widen::<V>(piece, keys.start, keys.count, self.scratch.block);
             Block::<KEYS, 1> {
                 rows: self.attention.head_dim,
                 vectors: N,
-                inner: count,
+                inner: keys.count,
                 a: self.scratch.block,
-                b: self.scratch.scores.add(first * COLUMNS),
+                b: self.scratch.scores.add(keys.row * COLUMNS),
                 b_stride: COLUMNS,
                 c: self.scratch.sums,
                 c_stride: COLUMNS,
-                begin: first == 0,
+                begin: keys.row == 0,
             }
             .multiply::<V>();
         }

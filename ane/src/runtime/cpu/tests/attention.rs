@@ -122,6 +122,38 @@ pub(super) fn attention_inputs(program: &Program) -> Vec<Vec<f16>> {
     values
 }
 
+/// Inputs with a context of which most is hidden from all columns, as it is while a conversation is short; and some columns
+/// that see no key at all.
+fn short_context_inputs(program: &Program, width: usize, blind: usize) -> Vec<Vec<f16>> {
+    let mut values = inputs(program, -1.0, 2.0);
+    let mask = values.last_mut().unwrap();
+    let keys = mask.len() / width;
+    for (i, value) in mask.iter_mut().enumerate() {
+        let (key, column) = (i / width, i % width);
+        let seen = (key < 5 || key + width >= keys) && column >= blind;
+        *value = f16::from_f32(if seen { 0.0 } else { -30000.0 });
+    }
+    values
+}
+
+#[test]
+fn hidden_keys_are_passed_over_without_a_trace() {
+    for shape in &ATTENTIONS {
+        let (fused, single) = (
+            attention_program(shape, false),
+            attention_program(shape, true),
+        );
+        for blind in [0, 1, shape.width] {
+            let inputs = short_context_inputs(&fused, shape.width, blind);
+            for set in InstructionSet::present() {
+                let got = run(&mut *load(&fused, set, 2), &inputs);
+                let one_by_one = run(&mut *load(&single, set, 2), &inputs);
+                assert_eq!(got[0], one_by_one[0], "{set:?}, {blind} blind columns");
+            }
+        }
+    }
+}
+
 #[test]
 fn attention_of_layers_is_one_step() {
     let steps = |shape, shown| {
