@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import mlx.core as mx
+import numpy as np
 from mlx_lm.models.cache import KVCache
+
+import ane
 
 MAX_PENDING_ROWS = 1024
 """Above this many queued rows the owner ingests them, to bound memory."""
@@ -18,18 +21,24 @@ MAX_PENDING_ROWS = 1024
 class DraftContext:
     """Context keys and values (after k_norm and RoPE) of committed positions 0..length-1.
 
-    `caches[i]` holds layer i's K and V as [1, kv heads, positions, head dim]. The first `ingested` positions are in
-    them; the rest waits as tap rows.
+    `caches[i]` holds layer i's K and V for MLX as [1, kv heads, positions, head dim]; `running` holds those of the
+    draft that runs as programs, once its drafter has set it. One of them has the first `ingested` positions; the other
+    may be behind until it is levelled. The rest waits as tap rows.
     """
 
     def __init__(self, layers: int) -> None:
         self.caches = [KVCache() for _ in range(layers)]
+        self.running: ane.Draft | None = None
         self._pending: list[tuple[mx.array, ...]] = []
         self.pending_rows = 0
 
     @property
     def ingested(self) -> int:
-        """Positions whose K/V are in the caches."""
+        """Positions whose K/V are there."""
+        return max(self._cached, self.running.length if self.running else 0)
+
+    @property
+    def _cached(self) -> int:
         return int(self.caches[0].offset)
 
     @property
@@ -43,7 +52,7 @@ class DraftContext:
         self.pending_rows += taps[0].shape[0]
 
     def take_pending(self) -> tuple[mx.array, ...]:
-        """All queued rows, one [n, hidden] array a tap. The caller appends their K/V to `caches`."""
+        """All queued rows, one [n, hidden] array a tap. The caller appends their K/V to what it levelled."""
         rows = tuple(mx.concatenate(list(parts)) for parts in zip(*self._pending, strict=True))
         self._pending = []
         self.pending_rows = 0
@@ -60,5 +69,34 @@ class DraftContext:
             dropped = min(rows, surplus)
             self.pending_rows -= dropped
             surplus -= dropped
+        surplus = max(self._cached - length, 0)
         for cache in self.caches:
-            cache.trim(max(surplus, 0))
+            cache.trim(surplus)
+        if self.running is not None:
+            self.running.trim_to(length)
+
+    def level_caches(self, dtype: mx.Dtype) -> None:
+        """Copy into `caches`, whose type is `dtype`, what only `running` has."""
+        first = self._cached
+        missing = self.ingested - first
+        if missing and self.running is not None:
+            info = self.running.info
+            shape = (info.num_key_value_heads, missing, info.head_dim)
+            keys, values = ([np.empty(shape, np.float32) for _ in self.caches] for _ in range(2))
+            self.running.read(first, *([array.swapaxes(1, 2) for array in arrays] for arrays in (keys, values)))
+            for cache, parts in zip(self.caches, zip(keys, values, strict=True), strict=True):
+                cache.update_and_fetch(*(mx.array(part[None]).astype(dtype) for part in parts))
+
+    def level_running(self) -> None:
+        """Copy into `running` what only `caches` have; waits for them."""
+        assert self.running is not None
+        first = self.running.length
+        if first < self._cached:
+            rows = slice(first, self._cached)
+            parts = [
+                [part[0, :, rows].astype(mx.float32) for part in (cache.keys, cache.values)] for cache in self.caches
+            ]
+            mx.eval(parts)
+            self.running.append(
+                *([np.asarray(part).swapaxes(1, 2) for part in side] for side in zip(*parts, strict=True))
+            )

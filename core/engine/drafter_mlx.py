@@ -17,6 +17,7 @@ from mlx_lm.models.rope_utils import initialize_rope
 
 from core.engine.context import DraftContext
 from core.engine.draft_config import DraftConfig, read_draft_config
+from core.engine.drafter import embed, head, masked_block
 from core.engine.target import Target
 from core.errors import MissingFile, PairMismatch, UnreadableModel
 
@@ -165,34 +166,24 @@ class MlxDrafter:
         self.config = draft.config
         self.draft = draft
         self._target = target
-        self._masks = mx.array([draft.config.mask_token_id] * (draft.config.block_size - 1))
 
     @property
     def block_size(self) -> int:
         """Rows of a block: the anchor and its proposals."""
         return self.config.block_size
 
-    def new_context(self) -> DraftContext:
-        """An empty context for this draft."""
-        return DraftContext(self.config.num_hidden_layers)
-
     def ingest(self, context: DraftContext) -> None:
         """Turn the context's queued tap rows into K/V (lazily)."""
+        context.level_caches(self.draft.fc.weight.dtype)
         if context.pending_rows:
             self.draft.ingest(context.take_pending(), context.caches)
 
     def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> mx.array:
-        """Logits [rows, vocabulary] of the `rows` positions after `anchor` ([1] token, at position context.length).
-
-        The block keeps the size it was trained for; only the rows asked for go through the LM head.
-        """
+        """See `Drafter`; lazily."""
         self.ingest(context)
-        block = mx.concatenate([anchor, self._masks])
-        embedded = self._target.embed(block)[None] * self.config.input_embedding_scale
+        embedded = embed(masked_block(anchor, self.config), self._target, self.config)[None]
         hidden = self.draft(embedded, self.draft.views(context.caches))[0]
-        logits = self._target.lm_head(hidden[1 : rows + 1]) * self.config.output_multiplier
-        cap = self.config.final_logit_softcapping
-        return logits if cap is None else mx.tanh(logits / cap) * cap
+        return head(hidden[1 : rows + 1], self._target, self.config)
 
 
 def load_drafter(folder: Path, target: Target, dtype: mx.Dtype | None) -> MlxDrafter:

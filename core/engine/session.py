@@ -7,8 +7,8 @@ from itertools import takewhile
 
 import mlx.core as mx
 
-from core.engine.context import MAX_PENDING_ROWS
-from core.engine.drafter_mlx import MlxDrafter
+from core.engine.context import MAX_PENDING_ROWS, DraftContext
+from core.engine.drafter import Drafter
 from core.engine.rollback import Transaction
 from core.engine.target import Forward, Target
 from core.errors import Cancelled, PromptTooLong
@@ -22,10 +22,10 @@ class Session:
     The last token of a conversation so far is never in the cache: it is the anchor of the next pass.
     """
 
-    def __init__(self, target: Target, drafter: MlxDrafter | None) -> None:
+    def __init__(self, target: Target, drafter: Drafter | None) -> None:
         self.target = target
         self.drafter = drafter
-        self.context = drafter.new_context() if drafter else None
+        self.context = DraftContext(drafter.config.num_hidden_layers) if drafter else None
         self.tokens: list[int] = []
         self._transaction = Transaction(target.make_cache())
 
@@ -48,7 +48,7 @@ class Session:
             self.context.queue([tap[:rows] for tap in taps])
             if self.context.pending_rows > MAX_PENDING_ROWS:
                 self.drafter.ingest(self.context)
-                mx.async_eval([(cache.keys, cache.values) for cache in self.context.caches])
+                mx.async_eval([cache.state for cache in self.context.caches if cache.offset])
 
     def abort(self) -> None:
         """Forget all queued passes."""

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 import mlx.core as mx
 
-from core.engine.drafter_mlx import MlxDrafter
+from core.engine.drafter import Drafter
 from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.protocol import Mode
@@ -70,7 +70,7 @@ class SerialSource:
 
     mode: Mode = "gpu"
 
-    def __init__(self, session: Session, drafter: MlxDrafter, sampler: Sampler) -> None:
+    def __init__(self, session: Session, drafter: Drafter, sampler: Sampler) -> None:
         self.block_size = drafter.block_size
         self._session = session
         self._drafter = drafter

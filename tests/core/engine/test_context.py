@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 
+from core.engine.context import DraftContext
 from core.engine.session import Session
 from helpers.tiny import tiny_drafter, tiny_target
 
@@ -28,7 +29,7 @@ def proposals(drafter, context):
 
 def filled(drafter, taps, chunks):
     """A context that got its rows in chunks, ingesting after those marked True."""
-    context, start = drafter.new_context(), 0
+    context, start = DraftContext(drafter.config.num_hidden_layers), 0
     for rows, ingest in chunks:
         context.queue([tap[start : start + rows] for tap in taps])
         start += rows

@@ -11,6 +11,7 @@ import mlx_lm.utils
 import pytest
 
 import assets
+from core.engine.context import DraftContext
 from core.engine.drafter_mlx import load_drafter
 from core.engine.loader import load_pair, load_target
 from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
@@ -49,10 +50,9 @@ def test_a_saved_draft_loads_and_proposes_as_before(tiny_folder):
     drafter = load_drafter(tiny_folder, target, mx.float32)
     assert target.taps == (0, 2)
     original = tiny_drafter(target)
-    anchor = mx.array([3], dtype=mx.uint32)
-    assert mx.array_equal(
-        drafter.propose(anchor, drafter.new_context(), 7), original.propose(anchor, original.new_context(), 7)
-    )
+    anchor, layers = mx.array([3], dtype=mx.uint32), original.config.num_hidden_layers
+    proposed, expected = (each.propose(anchor, DraftContext(layers), 7) for each in (drafter, original))
+    assert mx.array_equal(proposed, expected)
 
 
 def test_a_draft_for_another_target_says_what_differs():

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 
+from core.engine.context import DraftContext
 from core.engine.drafter_mlx import MlxDrafter
 from core.engine.session import Session
 from core.engine.target import Target
@@ -73,7 +74,7 @@ class Twins:
         """The reference may be of a mistaken kind, or read another value in a field of the config."""
         self.drafter = drafter
         self.draft = drafter.draft
-        self.context = drafter.new_context()
+        self.context = DraftContext(drafter.config.num_hidden_layers)
         self.reference = kind(msgspec.structs.replace(drafter.config, **misread), weights_of(self.draft))
         self.random = np.random.default_rng(5)
 

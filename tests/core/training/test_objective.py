@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten, tree_unflatten
 
+from core.engine.context import DraftContext
 from core.engine.drafter_mlx import MlxDrafter
 from core.training.blocks import draw_blocks, make_blocks
 from core.training.corpus import Conversation
@@ -32,7 +33,7 @@ def test_the_rows_of_all_blocks_at_once_are_those_the_engine_drafts_with_one_by_
     blocks = make_blocks(TALK, anchors, np.zeros(4, np.int64), 8, MASK)
     together = target.lm_head(block_rows(draft, target, features_of(TALK, target).taps, blocks))
     for index, anchor in enumerate(anchors.tolist()):
-        context = drafter.new_context()
+        context = DraftContext(drafter.config.num_hidden_layers)
         forward = target.forward(mx.array(TALK.ids[:anchor]), target.make_cache())
         context.queue(forward.taps)
         alone = drafter.propose(mx.array(TALK.ids[anchor : anchor + 1]), context, 7)
@@ -108,7 +109,7 @@ def test_features_are_those_of_decoding(target):
     forward = target.forward(mx.array(TALK.ids), target.make_cache())
     assert np.allclose(np.array(target.lm_head(features.rows)), np.array(forward.logits), atol=1e-4)
     for mine, theirs in zip(features.taps, forward.taps, strict=True):
-        assert np.allclose(np.array(mine), np.array(theirs), atol=1e-4)
+        assert np.allclose(np.array(mine), np.array(theirs), atol=1e-3)
 
 
 @pytest.mark.parametrize("bits", [None, 4, 8])
