@@ -198,7 +198,7 @@ def load_draft(folder: Path, target: Target, dtype: mx.Dtype | None) -> DFlashDr
     """
     config = read_draft_config(folder)
     _check_pair(config, target, folder.name)
-    weights = _read_weights(folder)
+    weights = read_weights(folder)
     try:
         draft = DFlashDraft(config)
         if dtype is not None:
@@ -213,7 +213,8 @@ def load_draft(folder: Path, target: Target, dtype: mx.Dtype | None) -> DFlashDr
     return draft
 
 
-def _read_weights(folder: Path) -> dict[str, mx.array]:
+def read_weights(folder: Path) -> dict[str, mx.array]:
+    """The tensors of the draft in `folder` by name. Raises `MissingFile`, `UnreadableModel`."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise MissingFile(f"The draft folder {folder} has no safetensors file.", "Download the draft again.")
