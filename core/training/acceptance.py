@@ -20,7 +20,8 @@ from core.training.objective import Features, block_rows, features_of
 
 WIDTH = 8
 """Rows of a verification: 7 proposals count."""
-_ANCHORS = 32
+_ANCHORS = 64
+"""In a conversation, evenly over its answer."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,10 @@ class HeldOut:
     def __init__(self, conversations: Sequence[Conversation], target: Target) -> None:
         self._target = target
         self._items: list[tuple[Conversation, npt.NDArray[np.int64], Features]] = []
-        for index, conversation in enumerate(conversations):
+        for conversation in conversations:
             last = len(conversation.ids) - WIDTH
             if last > conversation.answer_start:
-                anchors = np.random.default_rng(index).integers(conversation.answer_start, last, _ANCHORS)
+                anchors = np.linspace(conversation.answer_start, last - 1, _ANCHORS).round().astype(np.int64)
                 self._items.append((conversation, anchors, features_of(conversation, target)))
 
     def measure(self, draft: DFlashDraft) -> Acceptance:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import mlx.core as mx
 import msgspec
 import numpy as np
 
@@ -25,6 +26,8 @@ from core.training.synthesis import Frame
 
 _CHECKPOINT_S = 180.0
 """A kill loses at most this much work."""
+_CACHE_BYTES = 2 << 30
+"""Of freed buffers that MLX keeps: fresh pages cost time, and steps differ in shape."""
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,6 +57,7 @@ class TrainingRun:
         self._settings = settings
         self._target = target
         self._feed = Feed(folder, settings, target, frame)
+        mx.set_cache_limit(_CACHE_BYTES)
         self._learner = Learner(draft, target, settings)
         state = newest_state(folder / "checkpoints")
         if state is not None:

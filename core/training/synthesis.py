@@ -68,7 +68,7 @@ class _Row:
     _repeated: int = 0
 
     def circles(self, max_tokens: int) -> bool:
-        """Whether the answer repeats itself too much, whatever follows (`Conversation.loops`); call after each token."""
+        """Whether the answer repeats itself too much whatever follows (`Conversation.loops`); after each token."""
         if not self.answer_start or len(self.ids) - self.answer_start < LOOP_GRAM:
             return False
         gram = tuple(self.ids[-LOOP_GRAM:])
