@@ -164,6 +164,8 @@ class Draft:
     def __new__(cls, folder: str | PathLike[str], programs: Sequence[Program]) -> Draft:
         """The draft in `folder` with its programs as `CpuRuntime.load` gives them.
 
+        Programs of layers may come in several widths, one set behind the other: a block takes the narrowest that holds it.
+
         Raises `InvalidDraft`; `AneError` for programs of another draft.
         """
 

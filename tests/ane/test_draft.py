@@ -143,6 +143,27 @@ def test_branches_side_by_side_are_what_each_is_alone(tmp_path: Path) -> None:
     assert relative_error(together, expected) <= WHOLE
 
 
+def test_a_block_takes_the_narrowest_programs_that_hold_it(pair: SideBySide, tmp_path: Path) -> None:
+    folder, runtime = tmp_path / "draft", ane.CpuRuntime()
+    narrow, wide = (runtime.load(folder, precision="fp16", width=width, context=CONTEXT) for width in (16, 32))
+    both = ane.Draft(folder, [*wide, *narrow[2:]])
+    assert both.width == 32
+    taps = random_taps(CONFIG, 40)
+    pair.running.ingest(taps)
+    both.ingest(taps)
+    for rows in (8, 32, 8, 17):
+        block = random_rows(CONFIG, rows)
+        hidden, entered = np.empty_like(block), np.empty_like(block)
+        both.run(block, range(40, 40 + rows), hidden)
+        both.rows(CONFIG.num_hidden_layers, entered)
+        np.testing.assert_array_equal(hidden, entered)
+        if rows <= 16:
+            np.testing.assert_array_equal(hidden, pair.run(block))
+    longer = runtime.load(folder, precision="fp16", width=16, context=2048)
+    with pytest.raises(ane.AneError, match="several sizes"):
+        ane.Draft(folder, [*wide, *longer[2:]])
+
+
 def test_columns_that_stand_for_nothing_change_nothing(pair: SideBySide) -> None:
     pair.running.ingest(random_taps(CONFIG, 20))
     few = random_rows(CONFIG, 3)

@@ -3,10 +3,13 @@
 //! Callers speak of rows and positions. What programs want of them (columns, padding, masks, tables of the rotary embedding,
 //! a context of fixed size) is made here.
 
+mod columns;
 mod context;
+mod ingest;
+mod layers;
 mod mask;
+mod ports;
 mod slots;
-mod stages;
 
 use std::error::Error;
 use std::fmt;
@@ -20,9 +23,10 @@ use crate::dflash::config::DraftConfig;
 use crate::runtime::{LoadedProgram, RuntimeError};
 use crate::taps::InvalidTap;
 use context::Columns;
+use ingest::Ingest;
+use layers::{Caches, Layers};
 pub use mask::Block;
 use slots::Slots;
-use stages::{Ingest, Layers};
 
 /// A program that several owners may run, one at a time.
 pub type SharedProgram = Arc<Mutex<Box<dyn LoadedProgram>>>;
@@ -31,37 +35,53 @@ pub type SharedProgram = Arc<Mutex<Box<dyn LoadedProgram>>>;
 pub struct RunningDraft {
     config: DraftConfig,
     ingest: Vec<Ingest>,
-    layers: Layers,
+    /// By width, narrow ones first.
+    layers: Vec<Layers>,
+    /// Which of them ran last.
+    last_run: usize,
+    caches: Caches,
     slots: Slots,
     length: usize,
 }
 
 impl RunningDraft {
-    /// With the programs of a draft in their order of use: ingest by rows, then the layers.
+    /// With the programs of a draft in their order of use: ingest by rows, then the layers; these perhaps in several widths,
+    /// of which each block takes the narrowest that holds it.
     ///
     /// # Errors
     /// [`DraftError::Programs`] where these are not the draft's; [`RuntimeError::Memory`].
-    pub fn new(config: DraftConfig, programs: Vec<SharedProgram>) -> Result<Self, DraftError> {
-        let layers = config.num_hidden_layers;
-        let first_layer = programs
-            .len()
-            .checked_sub(layers)
-            .filter(|ingest| *ingest > 0);
-        let first_layer = first_layer.ok_or_else(|| {
-            DraftError::Programs(format!("there are {} for {layers} layers", programs.len()))
-        })?;
-        let mut programs = programs.into_iter();
-        let ingest = programs
-            .by_ref()
-            .take(first_layer)
-            .map(|program| Ingest::new(&config, program))
-            .collect::<Result<Vec<_>, _>>()?;
-        let layers = Layers::new(&config, programs.collect())?;
+    pub fn new(config: DraftConfig, programs: &[SharedProgram]) -> Result<Self, DraftError> {
+        let first_layer = programs.iter().position(ports::runs_a_block);
+        let (ingest, layers) = programs.split_at(first_layer.unwrap_or(programs.len()));
+        let count = config.num_hidden_layers;
+        if ingest.is_empty() || layers.is_empty() || !layers.len().is_multiple_of(count) {
+            let (ingest, layers) = (ingest.len(), layers.len());
+            return Err(DraftError::Programs(format!(
+                "there are {ingest} for taps and {layers} for {count} layers"
+            )));
+        }
+        let ingest = ingest
+            .iter()
+            .map(|program| Ingest::new(&config, program.clone()))
+            .collect::<Result<_, _>>()?;
+        let widths = layers
+            .chunks(count)
+            .map(|programs| Layers::new(&config, programs));
+        let mut layers = widths.collect::<Result<Vec<_>, _>>()?;
+        layers.sort_by_key(Layers::width);
+        let context = layers[0].context();
+        if layers.iter().any(|layers| layers.context() != context) {
+            return Err(DraftError::Programs(
+                "they have contexts of several sizes".into(),
+            ));
+        }
         Ok(Self {
-            slots: Slots::new(layers.context()),
+            caches: Caches::new(&config, context)?,
+            slots: Slots::new(context),
             config,
             ingest,
             layers,
+            last_run: 0,
             length: 0,
         })
     }
@@ -75,13 +95,13 @@ impl RunningDraft {
     /// Columns of a block at most.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.layers.width()
+        self.layers.last().map_or(0, Layers::width)
     }
 
     /// Positions of context that blocks can see at once.
     #[must_use]
     pub fn context(&self) -> usize {
-        self.layers.context()
+        self.layers[0].context()
     }
 
     /// Positions whose keys and values are there.
@@ -112,7 +132,7 @@ impl RunningDraft {
             ingest.run(&self.config.rope, taps, next..end, self.length)?;
             for layer in 0..self.config.num_hidden_layers {
                 let (keys, values) = ingest.keys_values(layer, end - next);
-                self.layers
+                self.caches
                     .write(layer, self.slots, self.length, [&keys, &values]);
             }
             self.length += end - next;
@@ -138,7 +158,7 @@ impl RunningDraft {
             let [keys, values] = columns
                 .each_ref()
                 .map(|columns| Columns::of_rows(columns, positions));
-            self.layers
+            self.caches
                 .write(layer, self.slots, self.length, [&keys, &values]);
         }
         self.length += positions;
@@ -171,7 +191,7 @@ impl RunningDraft {
             }
         }
         for (layer, (keys, values)) in keys.iter_mut().zip(values).enumerate() {
-            let [from_keys, from_values] = self.layers.read(layer, positions.clone());
+            let [from_keys, from_values] = self.caches.read(layer, positions.clone());
             keys.copy_from(&from_keys);
             values.copy_from(&from_values);
         }
@@ -194,7 +214,7 @@ impl RunningDraft {
     /// Forget positions from `length` on.
     pub fn trim_to(&mut self, length: usize) {
         if length < self.length {
-            self.layers.trim(self.slots, self.length, length);
+            self.caches.trim(self.slots, self.length, length);
             self.length = length;
         }
     }
@@ -222,14 +242,13 @@ impl RunningDraft {
         if let Some(seen) = block.seen {
             check("The mask", &[columns * columns], &[seen.len()])?;
         }
-        self.layers.prepare(
-            &self.config.rope,
-            self.slots,
-            self.length,
-            embeddings,
-            block,
-        );
-        self.layers.run()?;
+        let narrowest = self
+            .layers
+            .iter()
+            .position(|layers| layers.width() >= columns);
+        self.last_run = narrowest.expect("the widest holds the block");
+        let context = (&self.caches, self.slots, self.length);
+        self.layers[self.last_run].run(&self.config.rope, context, embeddings, block)?;
         hidden.copy_from(&self.finite_rows(self.config.num_hidden_layers, columns)?);
         Ok(())
     }
@@ -242,14 +261,14 @@ impl RunningDraft {
     pub fn rows(&self, layer: usize, rows: &mut ViewMut<'_>) -> Result<(), DraftError> {
         let most = self.config.num_hidden_layers;
         check("The layer", &[layer.min(most)], &[layer])?;
-        let columns = rows.shape()[0].min(self.width());
+        let columns = rows.shape()[0].min(self.layers[self.last_run].width());
         check("Rows", &[columns, self.config.hidden_size], rows.shape())?;
         rows.copy_from(&self.finite_rows(layer, columns)?);
         Ok(())
     }
 
     fn finite_rows(&self, layer: usize, columns: usize) -> Result<Vec<f16>, DraftError> {
-        let rows = self.layers.rows(layer, columns);
+        let rows = self.layers[self.last_run].rows(layer, columns);
         if rows.iter().all(|value| value.is_finite()) {
             Ok(rows)
         } else {

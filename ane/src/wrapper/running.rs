@@ -60,7 +60,7 @@ impl Draft {
             .collect();
         let running = py.detach(|| {
             let config = dflash::Draft::open(&folder)?.config;
-            RunningDraft::new(config, loaded).map_err(failed)
+            RunningDraft::new(config, &loaded).map_err(failed)
         })?;
         Ok(Self {
             info: Py::new(py, DraftInfo::from(running.config()))?,
