@@ -9,6 +9,7 @@ import argparse
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from core.cpu_compiler import compiler_environment
@@ -18,10 +19,12 @@ from core.engine.target import Target
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadRequest, MirrorError
 from core.pairs import demo_pair
+from core.training.feed import Feed
 from core.training.run import Progress, TrainingRun
 from core.training.settings import Beginning, Settings, begin_folder, read_settings
 from core.training.start import begin_from_draft, begin_from_target, unused_token
 from core.training.synthesis import chat_frame
+from core.training.writer import Writer, serve, share_cores
 
 
 def main() -> None:
@@ -31,16 +34,28 @@ def main() -> None:
     parser.add_argument("--target", metavar="PATH", help="model folder or GGUF file (default: the demo target)")
     parser.add_argument("--draft", metavar="DIR", help="begin from this draft, not from the target's last layers")
     parser.add_argument("--steps", type=int, metavar="N", help="of a new run")
-    parser.add_argument("--block-size", type=int, default=16, metavar="N")
+    parser.add_argument("--block-size", type=int, metavar="N", help="default: 16")
     parser.add_argument("--mask-token", type=int, metavar="ID", help="a token that no text has (default: found)")
-    parser.add_argument("--learning-rate", type=float, default=5e-4, metavar="X")
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--learning-rate", type=float, metavar="X", help="default: 5e-4")
+    parser.add_argument("--seed", type=int, metavar="N", help="default: 0")
+    parser.add_argument("--writer", action="store_true", help=argparse.SUPPRESS)  # what the run starts, to write shards
     arguments = parser.parse_args()
     os.environ.update(compiler_environment())
     try:
-        run = _open(arguments)
+        settings = settings_of(arguments)
+        target, tokenizer = load_target(Path(settings.beginning.target))
+        draft, frame = _first_draft(settings.beginning, target, tokenizer), chat_frame(tokenizer)
+        shared = share_cores()
+        if arguments.writer:
+            serve(Feed(arguments.folder, settings, target, frame).write)
+        command = [sys.executable, __file__, str(arguments.folder), "--writer"]
+        with Writer(command) if shared else nullcontext() as writer:
+            _train(TrainingRun(arguments.folder, settings, target, frame, draft, writer))
     except MirrorError as error:
         sys.exit(" ".join(part for part in (error.problem.sentence, error.problem.hint) if part))
+
+
+def _train(run: TrainingRun) -> None:
     interrupted: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: interrupted.append(number))
@@ -48,21 +63,30 @@ def main() -> None:
         print(_line(progress), flush=True)
 
 
-def _open(arguments: argparse.Namespace) -> TrainingRun:
-    """The run in the folder, begun if there is none."""
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """Those of the run in the folder, which is begun if there is none.
+
+    Raises `BadRequest` where options are missing, or say something else than the run began with.
+    """
     settings = read_settings(arguments.folder)
     if settings is None:
         if arguments.steps is None:
             raise BadRequest(f"The folder {arguments.folder} holds no run.", "Begin one with --steps.")
         beginning = Beginning(
-            arguments.target or demo_pair().target, arguments.draft, arguments.block_size, arguments.mask_token
+            arguments.target or demo_pair().target, arguments.draft, arguments.block_size or 16, arguments.mask_token
         )
-        settings = Settings(beginning, arguments.steps, arguments.seed, arguments.learning_rate)
+        rate = 5e-4 if arguments.learning_rate is None else arguments.learning_rate
+        settings = Settings(beginning, arguments.steps, arguments.seed or 0, rate)
         begin_folder(arguments.folder, settings)
-    target, tokenizer = load_target(Path(settings.beginning.target))
-    return TrainingRun(
-        arguments.folder, settings, target, chat_frame(tokenizer), _first_draft(settings.beginning, target, tokenizer)
-    )
+    for name, given in vars(arguments).items():
+        begun = getattr(settings, name, getattr(settings.beginning, name, given))
+        if given is not None and given != begun:
+            option = "--" + name.replace("_", "-")
+            raise BadRequest(
+                f"The run in {arguments.folder} began with another {option}: {begun}, not {given}.",
+                "Leave the option out to go on with the run, or choose another folder.",
+            )
+    return settings
 
 
 def _first_draft(beginning: Beginning, target: Target, tokenizer: Tokenizer) -> DFlashDraft:

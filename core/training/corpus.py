@@ -1,12 +1,14 @@
 """Conversations of a target with itself, in shards on disk: a folder with a manifest, resumable and deterministic.
 
-Shard `i` of a corpus is a function of the target, the seed and `i` alone, so it can always be written again.
+Shard `i` of a corpus is a function of the target, the seed and `i` alone, so it can always be written again. Beside the
+conversations it has the target's features of their tokens, as they came out when the tokens were written. They are
+large, and go once the shard is used up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from zipfile import BadZipFile
@@ -35,6 +37,8 @@ class Conversation:
     """Index of the answer's first token."""
     temperature: float
     """At which the answer was drawn; 0 is greedy."""
+    feature_rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[L - 1] rows of the shard's features, one a token but the last; empty where features were not kept."""
 
     @property
     def loops(self) -> bool:
@@ -77,9 +81,29 @@ class Corpus:
         """Where a shard is, or would be."""
         return self.folder / f"shard-{shard:05d}.npz"
 
-    def add(self, shard: int, conversations: Sequence[Conversation]) -> None:
-        """Write a shard, whole or not at all."""
-        write_conversations(self.path(shard), conversations)
+    def features_path(self, shard: int) -> Path:
+        """Where a shard's features are, or would be: float32 numbers, row after row."""
+        return self.folder / f"features-{shard:05d}.bin"
+
+    def complete(self, shard: int) -> bool:
+        """Whether a shard is there with its features."""
+        return self.path(shard).is_file() and self.features_path(shard).is_file()
+
+    def features(self, shard: int, rows: npt.NDArray[np.int64], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        """[len(rows), *shape] features of a shard. Raises `UnreadableModel`."""
+        path = self.features_path(shard)
+        try:
+            return np.memmap(path, np.float32, "r").reshape(-1, *shape)[rows]
+        except (OSError, ValueError, IndexError) as error:
+            raise UnreadableModel(
+                f"The corpus file {path.name} is damaged.", "Delete it: it is written again.", str(error)
+            ) from error
+
+    def drop_features_before(self, shard: int) -> None:
+        """Delete the features of earlier shards."""
+        for path in self.folder.glob("features-*.bin"):
+            if path.name < self.features_path(shard).name:
+                path.unlink()
 
     def shard(self, shard: int) -> list[Conversation]:
         """The conversations of a shard. Raises `MissingFile`, `UnreadableModel`."""
@@ -95,6 +119,8 @@ def write_conversations(path: Path, conversations: Sequence[Conversation]) -> No
         offsets=np.cumsum([0, *(len(c.ids) for c in conversations)], dtype=np.int64),
         answer_start=np.array([c.answer_start for c in conversations], np.int64),
         temperature=np.array([c.temperature for c in conversations], np.float32),
+        feature_rows=np.concatenate([np.zeros(0, np.int64), *(c.feature_rows for c in conversations)]),
+        feature_offsets=np.cumsum([0, *(len(c.feature_rows) for c in conversations)], dtype=np.int64),
     )
     replace_file(path, file.getvalue())
 
@@ -107,8 +133,14 @@ def read_conversations(path: Path) -> list[Conversation]:
         with np.load(path, allow_pickle=False) as arrays:
             ids, offsets = arrays["ids"].astype(np.uint32), arrays["offsets"]
             starts, temperatures = arrays["answer_start"], arrays["temperature"]
+            rows, row_offsets = arrays["feature_rows"], arrays["feature_offsets"]
         return [
-            Conversation(ids[offsets[i] : offsets[i + 1]], int(starts[i]), float(temperatures[i]))
+            Conversation(
+                ids[offsets[i] : offsets[i + 1]],
+                int(starts[i]),
+                float(temperatures[i]),
+                rows[row_offsets[i] : row_offsets[i + 1]],
+            )
             for i in range(len(offsets) - 1)
         ]
     except (OSError, ValueError, KeyError, IndexError, EOFError, BadZipFile) as error:

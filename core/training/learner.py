@@ -16,8 +16,9 @@ from mlx.utils import tree_flatten, tree_map, tree_unflatten
 from core.engine.drafter_mlx import DFlashDraft
 from core.engine.target import Target
 from core.training.blocks import SHORT_SHARE, draw_blocks
-from core.training.corpus import Conversation, Ids
-from core.training.objective import Batch, features_of, loss_sum, make_batch, step_vocabulary
+from core.training.corpus import Ids
+from core.training.feed import Lesson
+from core.training.objective import Batch, loss_sum, make_batch, step_vocabulary
 from core.training.settings import Settings
 
 _BETAS = [0.9, 0.95]
@@ -44,19 +45,18 @@ class Learner:
         self._value_and_gradients = mx.compile(mx.value_and_grad(self._loss))
         self._compiled_update = mx.compile(self._updated)
 
-    def learn(self, conversations: Sequence[Conversation], frequent: Ids) -> float:
+    def learn(self, lessons: Sequence[Lesson], frequent: Ids) -> float:
         """One step; the mean loss of a row."""
         random = np.random.default_rng([self._settings.seed, self.step])
         columns = self.draft.config.block_size // (2 if random.random() < SHORT_SHARE else 1)
-        vocabulary = step_vocabulary(conversations, frequent, self._target.vocab_size)
+        vocabulary = step_vocabulary([lesson.conversation for lesson in lessons], frequent, self._target.vocab_size)
         if self.step % _WHOLE_VOCABULARY_EVERY == _WHOLE_VOCABULARY_EVERY - 1:
             vocabulary = np.arange(self._target.vocab_size, dtype=np.uint32)
         weights = self.draft.trainable_parameters()
         gradients, loss, weight = None, 0.0, 0.0
-        for conversation in conversations:
+        for conversation, features in lessons:
             count = self._settings.blocks_a_conversation
             blocks = draw_blocks(conversation, count, columns, self.draft.config.mask_token_id, random)
-            features = features_of(conversation, self._target)
             batch = make_batch(self.draft, self._target, features, blocks, vocabulary)
             part, found = self._value_and_gradients(weights, *batch)
             gradients = found if gradients is None else tree_map(mx.add, gradients, found)

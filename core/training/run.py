@@ -23,6 +23,7 @@ from core.training.feed import Feed
 from core.training.learner import Learner
 from core.training.settings import Settings
 from core.training.synthesis import Frame
+from core.training.writer import Writer
 
 _CHECKPOINT_S = 180.0
 """A kill loses at most this much work."""
@@ -48,15 +49,23 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
 class TrainingRun:
     """A draft in training. One thread owns it."""
 
-    def __init__(self, folder: Path, settings: Settings, target: Target, frame: Frame, draft: DFlashDraft) -> None:
-        """Begin with `draft`, or go on from the newest checkpoint.
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        target: Target,
+        frame: Frame,
+        draft: DFlashDraft,
+        writer: Writer | None = None,
+    ) -> None:
+        """Begin with `draft`, or go on from the newest checkpoint; a `writer` writes the shards.
 
         Raises `BadRequest` for the folder of another run, `UnreadableModel` for damaged files.
         """
         self._folder = folder
         self._settings = settings
         self._target = target
-        self._feed = Feed(folder, settings, target, frame)
+        self._feed = Feed(folder, settings, target, frame, writer)
         mx.set_cache_limit(_CACHE_BYTES)
         self._learner = Learner(draft, target, settings)
         state = newest_state(folder / "checkpoints")
@@ -104,6 +113,7 @@ class TrainingRun:
         learner, feed = self._learner, self._feed
         save_state(self._folder / "checkpoints", State(learner.step, feed.shard, feed.used, learner.arrays()))
         write_draft(self._folder / "draft", learner.draft.config, learner.averaged())
+        feed.forget_before(feed.shard)
 
     def _progress(self, doing: str) -> Progress:
         return Progress(self._learner.step, self._settings.steps, doing)

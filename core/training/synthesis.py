@@ -21,6 +21,7 @@ from core.errors import UnsupportedModel
 from core.protocol import ChatMessage
 from core.training.attention import compiled_attention
 from core.training.corpus import LOOP_GRAM, LOOP_SHARE, Conversation
+from core.training.recording import Recorder, outputs_of
 
 TEMPERATURES = (0.0, 0.0, 0.6, 0.8)
 """Of the answers, in turn: half are greedy."""
@@ -63,6 +64,7 @@ class _Row:
     ids: list[int]
     forced: list[int] = field(default_factory=list)
     answer_start: int = 0
+    feature_rows: list[int] = field(default_factory=list)
     over: bool = False
     _grams: set[tuple[int, ...]] = field(default_factory=set)
     _repeated: int = 0
@@ -94,41 +96,67 @@ class _Row:
         self.ids.append(token)
         return False
 
+    def go_on(self, token: int, frame: Frame, max_tokens: int) -> bool:
+        """Append the next token; `over` says whether it was the last, returns whether there is a conversation then."""
+        ended = self.take(token, frame) or len(self.ids) >= max_tokens
+        self.over = self.circles(max_tokens) or ended
+        return ended
+
+    def is_of_use(self, frame: Frame) -> bool:
+        """Whether there is a message and an answer."""
+        has_message = self.answer_start > len(frame.before) + len(frame.between)
+        return has_message and len(self.ids) - self.answer_start >= _MIN_ANSWER_TOKENS
+
+    def conversation(self) -> Conversation:
+        """As it is kept."""
+        rows = np.array(self.feature_rows, np.int64)[: len(self.ids) - 1]
+        return Conversation(np.array(self.ids, np.uint32), self.answer_start, self.temperature, rows)
+
     @property
     def is_user(self) -> bool:
         return not self.answer_start and not self.forced
 
 
-def synthesise(target: Target, frame: Frame, seed: Sequence[int], rows: int, max_tokens: int) -> list[Conversation]:
-    """`rows` conversations of at most `max_tokens` tokens, fewer where some came to nothing; deterministic by seed."""
+def synthesise(
+    target: Target, frame: Frame, seed: Sequence[int], rows: int, max_tokens: int, recorder: Recorder | None = None
+) -> list[Conversation]:
+    """`rows` conversations of at most `max_tokens` tokens, fewer where some came to nothing; deterministic by seed.
+
+    With a recorder the features of their tokens are kept.
+    """
     random = np.random.default_rng(seed)
     temperatures = np.resize(TEMPERATURES, rows)
     batch = [_Row(float(temperature), list(frame.before)) for temperature in temperatures]
     ended: list[_Row] = []
     cache = target.make_cache()
     inputs = mx.array([list(frame.before)] * rows, dtype=mx.uint32)
-    while batch:
-        with compiled_attention(target):
-            logits = np.array(target.model(inputs, cache=cache)[:, -1].astype(mx.float32))
-        for row, token in zip(batch, _choose(logits, batch, random), strict=True):
-            if row.over:
-                continue
-            if row.take(token, frame) or len(row.ids) >= max_tokens:
-                row.over = True
-                ended.append(row)
-            row.over = row.over or row.circles(max_tokens)
-        kept = [index for index, row in enumerate(batch) if not row.over]
-        if not kept or len(batch) - len(kept) >= _IDLE_SHARE * len(batch):
-            batch = [batch[index] for index in kept]
-            _keep_rows(cache, kept)
-        inputs = mx.array([[row.ids[-1]] for row in batch], dtype=mx.uint32)
+    with compiled_attention(target), outputs_of(recorder.modules if recorder else ()) as outputs:
+        while batch:
+            logits = target.model(inputs, cache=cache)[:, -1].astype(mx.float32)
+            mx.eval(logits, outputs)
+            if recorder:
+                _record(recorder, outputs, batch)
+            for row, token in zip(batch, _choose(np.array(logits), batch, random), strict=True):
+                if not row.over and row.go_on(token, frame, max_tokens):
+                    ended.append(row)
+            kept = [index for index, row in enumerate(batch) if not row.over]
+            if not kept or len(batch) - len(kept) >= _IDLE_SHARE * len(batch):
+                batch = [batch[index] for index in kept]
+                _keep_rows(cache, kept)
+            inputs = mx.array([[row.ids[-1]] for row in batch], dtype=mx.uint32)
     mx.clear_cache()
-    return [
-        Conversation(np.array(row.ids, np.uint32), row.answer_start, row.temperature)
-        for row in ended
-        if row.answer_start > len(frame.before) + len(frame.between)
-        and len(row.ids) - row.answer_start >= _MIN_ANSWER_TOKENS
-    ]
+    return [row.conversation() for row in ended if row.is_of_use(frame)]
+
+
+def _record(recorder: Recorder, outputs: Sequence[mx.array], batch: Sequence[_Row]) -> None:
+    """Keep the features of each row's newest token, or of the tokens that all rows begin with."""
+    if outputs[0].shape[1] == 1:
+        for row, place in zip(batch, recorder.append([output[:, 0] for output in outputs]), strict=True):
+            row.feature_rows.append(place)
+    else:
+        places = recorder.append([output[0] for output in outputs])
+        for row in batch:
+            row.feature_rows.extend(places)
 
 
 def _keep_rows(cache: Sequence[Any], rows: list[int]) -> None:

@@ -10,6 +10,7 @@ from core.training.run import TrainingRun
 from core.training.settings import Beginning, Settings, begin_folder, read_settings
 from core.training.start import begin_from_target
 from core.training.synthesis import Frame
+from core.training.writer import Writer
 from helpers.chain import FRAME, chain_target
 from helpers.tiny import MASK
 
@@ -27,9 +28,15 @@ def toy_settings(steps: int, **changes: Any) -> Settings:
     return Settings(Beginning("chain", None, 8, MASK), steps, **{**small, **changes})
 
 
-def open_toy_run(folder: Path, settings: Settings, target: Target | None = None, frame: Frame = FRAME) -> TrainingRun:
+def open_toy_run(
+    folder: Path,
+    settings: Settings,
+    target: Target | None = None,
+    frame: Frame = FRAME,
+    writer: Writer | None = None,
+) -> TrainingRun:
     """The run in `folder`, begun if there is none."""
     target = target or chain_target()
     if read_settings(folder) is None:
         begin_folder(folder, settings)
-    return TrainingRun(folder, settings, target, frame, begin_from_target(target, MASK, 8))
+    return TrainingRun(folder, settings, target, frame, begin_from_target(target, MASK, 8), writer)

@@ -14,11 +14,36 @@ def conversation(answer, temperature=0.0):
 def test_a_shard_is_read_as_it_was_written(tmp_path):
     written = [conversation([4, 5], 0.6), conversation([70_000] * 3)]
     corpus = Corpus(tmp_path, Manifest("a", 100_000, 0))
-    corpus.add(3, written)
+    write_conversations(corpus.path(3), written)
     read = corpus.shard(3)
     assert [c.ids.tolist() for c in read] == [[1, 2, 3, 4, 5], [1, 2, 3, 70_000, 70_000, 70_000]]
     assert [c.answer_start for c in read] == [3, 3]
     assert [c.temperature for c in read] == pytest.approx([0.6, 0])
+    assert [c.feature_rows.tolist() for c in read] == [[], []]
+
+
+def test_a_conversations_features_are_read_by_its_rows(tmp_path):
+    corpus = Corpus(tmp_path, Manifest("a", 10, 0))
+    features = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    rows = [np.array([3, 0]), np.array([1])]
+    talks = [Conversation(np.arange(len(r) + 1, dtype=np.uint32), 1, 0.0, r) for r in rows]
+    write_conversations(corpus.path(0), talks)
+    assert not corpus.complete(0)
+    corpus.features_path(0).write_bytes(features.tobytes())
+    assert corpus.complete(0)
+    for conversation, expected in zip(corpus.shard(0), rows, strict=True):
+        assert np.array_equal(corpus.features(0, conversation.feature_rows, (3, 2)), features[expected])
+    corpus.features_path(0).write_bytes(features.tobytes()[:24])
+    with pytest.raises(UnreadableModel):
+        corpus.features(0, rows[0], (3, 2))
+
+
+def test_features_go_when_their_shard_is_used_up(tmp_path):
+    corpus = Corpus(tmp_path, Manifest("a", 10, 0))
+    for shard in range(3):
+        corpus.features_path(shard).touch()
+    corpus.drop_features_before(2)
+    assert [corpus.features_path(shard).is_file() for shard in range(3)] == [False, False, True]
 
 
 def test_a_corpus_without_conversations_can_be_kept(tmp_path):

@@ -65,13 +65,14 @@ def test_a_kill_at_any_moment_leaves_what_the_run_can_go_on_from(chain, tmp_path
     command = [sys.executable, str(Path(training_child.__file__)), str(killed), "16"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for delay_s in (0.0, 0.02, 0.05, 0.11):
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         assert child.stdout is not None
         first = child.stdout.readline()
         assert child.stdout.readline(), "two steps or more"
         threading.Event().wait(delay_s)  # somewhere within the work or the saving that follows
         child.kill()
-        child.communicate()
+        # The run's writer holds the other end of its standard error: this returns when both have ended.
+        child.communicate(timeout=20)
         state = newest_state(killed / "checkpoints")
         assert state is not None
         assert state.step > int(first)

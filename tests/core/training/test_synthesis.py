@@ -1,9 +1,13 @@
 """The target writes conversations with itself, in the shape of its chat template and deterministically."""
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
-from core.training.synthesis import TEMPERATURES, chat_frame, synthesise
+from core.training.corpus import Conversation
+from core.training.objective import features_of
+from core.training.recording import Recorder
+from core.training.synthesis import TEMPERATURES, _Row, chat_frame, synthesise
 from helpers.chain import FRAME
 
 
@@ -64,3 +68,35 @@ def test_the_demo_target_writes_sensible_conversations(demo):
     text = demo.tokenizer.decode(conversations[0].ids.tolist())
     assert text.count("assistant") >= 1
     assert demo.tokenizer.decode(frame.before).endswith("user\n")
+
+
+def test_features_kept_while_a_conversation_is_written_are_those_of_reading_it(chain, tmp_path):
+    chain.set_taps((0, 2))
+    path = tmp_path / "features.bin"
+    with path.open("wb") as file:
+        conversations = synthesise(chain, FRAME, (0,), 16, 200, Recorder(chain, file))
+    rows = np.fromfile(path, np.float32).reshape(-1, 3, chain.hidden_size)
+    assert len(conversations) > 8
+    for conversation in conversations:
+        kept = rows[conversation.feature_rows]
+        read = features_of(conversation, chain)
+        assert len(kept) == len(conversation.ids) - 1
+        for index, features in enumerate((*read.taps, read.rows)):
+            assert np.allclose(kept[:, index], np.array(features)[:-1], atol=1e-3)
+
+
+def test_an_answer_sure_to_go_in_circles_is_given_up_and_no_other():
+    """What is given up is what `Conversation.loops` would leave out, however the answer went on."""
+    row = _Row(0.0, [1, 2], answer_start=2)
+    limit = 120
+    tokens = [*range(10, 40), *([7, 8, 9] * 30)][: limit - 2]
+    given_up = None
+    for token in tokens:
+        row.ids.append(token)
+        if row.circles(limit) and given_up is None:
+            given_up = len(row.ids)
+    assert given_up is not None
+    straight_on = [*row.ids[:given_up], *range(1000, 1000 + limit - given_up)]
+    assert Conversation(np.array(straight_on, np.uint32), 2, 0.0).loops
+    before = [*row.ids[: given_up - 1], *range(1000, 1000 + limit - given_up + 1)]
+    assert not Conversation(np.array(before, np.uint32), 2, 0.0).loops
