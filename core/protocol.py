@@ -229,10 +229,14 @@ class Step(_Message, frozen=True):
     rollback_ms: float
     host_ms: float
     """Time of the step in which no device worked."""
-    target_busy: BusySpan
-    draft_busy: BusySpan | None
+    target_busy: tuple[BusySpan, ...]
+    """When the target's device worked for this step; the last span is the verification."""
+    draft_busy: tuple[BusySpan, ...]
+    """When the draft's device worked for this step's proposals, also beside the verification before it."""
     branch: Literal["hit", "miss"] | None
-    """Whether the outcome had been drafted for; None in modes that do not guess."""
+    """Whether these proposals had been drafted beside the verification before; None where nothing was guessed."""
+    branches: int
+    """Outcomes of the verification before that had been drafted for."""
     tokens_so_far: int
     elapsed_s: float
     """Since the first token was known; 0 at the first one."""

@@ -74,8 +74,8 @@ class OurMode:
         began_s = time.perf_counter()
         steps = decode_anew(self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.loaded.block_size))
         self.steps += steps[1:]
-        self.step_s += [after.target_busy[1] - before.target_busy[1] for before, after in pairwise(steps)]
-        first_s, last_s = steps[0].target_busy[1], steps[-1].target_busy[1]
+        self.step_s += [after.done_s - before.done_s for before, after in pairwise(steps)]
+        first_s, last_s = steps[0].done_s, steps[-1].done_s
         tokens = tuple(token for step in steps for token in step.tokens)
         return Measured(tokens, first_s - began_s, last_s - first_s, len(steps) - 1)
 

@@ -10,6 +10,7 @@ from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
 from core.engine.sources import PlainSource, SerialSource, Source
+from core.engine.spans import Span
 from core.engine.text import Detokenizer, StopStrings
 from core.engine.thinking import Split, ThinkingSplitter
 from core.errors import BadRequest, Cancelled
@@ -67,7 +68,7 @@ class Answer:
 
     def _step(self, step: DecodeStep) -> tuple[Step, FinishReason | None]:
         """The event for a decode step, and why the answer ends with it, if it does."""
-        self._last_token_s = step.target_busy[1]
+        self._last_token_s = step.done_s
         if not self._token_ids:
             self._first_token_s = self._last_token_s
         else:
@@ -109,9 +110,10 @@ class Answer:
             verify_ms=step.verify_ms,
             rollback_ms=step.rollback_ms,
             host_ms=step.host_ms,
-            target_busy=self._span(step.target_busy),
-            draft_busy=self._span(step.draft_busy) if step.draft_busy else None,
-            branch=None,
+            target_busy=self._spans(step.target_busy),
+            draft_busy=self._spans(step.draft_busy),
+            branch=step.branch,
+            branches=step.branches,
             tokens_so_far=len(self._token_ids),
             elapsed_s=self._last_token_s - self._first_token_s,
             context_used=step.context_used,
@@ -130,8 +132,8 @@ class Answer:
         said = self._loaded.tokenizer.token_text(step.proposals[index])
         return StepToken(token, text, "correction", index + 1, said)
 
-    def _span(self, busy: tuple[float, float]) -> BusySpan:
-        return BusySpan(busy[0] - self._began_s, busy[1] - self._began_s)
+    def _spans(self, busy: tuple[Span, ...]) -> tuple[BusySpan, ...]:
+        return tuple(BusySpan(start - self._began_s, end - self._began_s) for start, end in busy)
 
     def _done(self, prompt_tokens: int, finish: FinishReason) -> Done:
         tokens = len(self._token_ids)

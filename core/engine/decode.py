@@ -11,13 +11,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import Literal
 
 import mlx.core as mx
 
 from core.engine.device import on_cpu
 from core.engine.sampling import Sampler
 from core.engine.session import Session
-from core.engine.sources import Proposals, Source, token_list
+from core.engine.sources import Drafted, Proposals, Source, token_list
+from core.engine.spans import Span, covered_s, total_s
 from core.protocol import FinishReason, Mode
 
 _CLEAR_CACHE_TOKENS = 256
@@ -42,22 +44,34 @@ class DecodeStep:
     accepted: int
     """How many of the proposals are among `tokens`; an end of sequence inside the block cuts it."""
     mode: Mode
-    draft_busy: tuple[float, float] | None
-    target_busy: tuple[float, float]
+    draft_busy: tuple[Span, ...]
+    """When the draft's device worked for this step: also beside the verification before it."""
+    target_busy: tuple[Span, ...]
+    """When the target's device worked; the last span is the verification."""
+    branch: Literal["hit", "miss"] | None
+    """Whether the block had been drafted beside the verification before it; None where nothing was guessed."""
+    branches: int
+    """Outcomes of the verification before that had been drafted for."""
     rollback_ms: float
     host_ms: float
+    """No device worked."""
     context_used: int
     finish: FinishReason | None
 
     @property
     def draft_ms(self) -> float:
         """How long the draft was at work; 0 where there was none."""
-        return (self.draft_busy[1] - self.draft_busy[0]) * 1e3 if self.draft_busy else 0.0
+        return total_s(self.draft_busy) * 1e3
 
     @property
     def verify_ms(self) -> float:
-        """How long the target was at work."""
-        return (self.target_busy[1] - self.target_busy[0]) * 1e3
+        """How long the verification took."""
+        return total_s(self.target_busy[-1:]) * 1e3
+
+    @property
+    def done_s(self) -> float:
+        """When the tokens were known."""
+        return self.target_busy[-1][1]
 
 
 class _Pass:
@@ -76,31 +90,26 @@ class _Pass:
             mx.async_eval(self.choices, *self.taps)
 
     def wait(self, free_s: float) -> _Outcome:
-        """Wait for the pass, which a device free from `free_s` on began no earlier."""
+        """Wait for the pass, which the target's device, free from `free_s` on, began no earlier."""
         assert self._began_s is not None
-        proposals: list[int] = []
-        draft_busy = None
-        idle_s = 0.0
+        drafted, ready_s = _NOTHING, free_s
         if self.proposals is not None:
-            proposals, draft_done_s = self.proposals.wait()
-            draft_busy = (max(self.proposals.began_s, free_s), draft_done_s)
-            idle_s = draft_busy[0] - free_s
-            free_s = draft_done_s
+            drafted = self.proposals.wait(free_s)
+            ready_s = max(free_s, drafted.known_s)
         choices = token_list(self.choices)
-        target_busy = (max(self._began_s, free_s), time.perf_counter())
-        idle_s += target_busy[0] - free_s
-        return _Outcome(proposals, choices, draft_busy, target_busy, idle_s * 1e3)
+        return _Outcome(drafted, choices, (max(self._began_s, ready_s), time.perf_counter()))
+
+
+_NOTHING = Drafted([], 0.0, ())
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a pass gave, and when the devices worked on it."""
+    """What a pass gave, and when it ran."""
 
-    proposals: list[int]
+    drafted: Drafted
     choices: list[int]
-    draft_busy: tuple[float, float] | None
-    target_busy: tuple[float, float]
-    host_ms: float
+    verification: Span
 
 
 def decode(
@@ -132,6 +141,7 @@ def decode(
             if loop.emitted % _CLEAR_CACHE_TOKENS < len(step.tokens):
                 mx.clear_cache()
     finally:
+        source.close()
         session.abort()
 
 
@@ -176,14 +186,20 @@ class _Loop:
         anchor = _tokens([self._anchor])
         built = self._build_pass(mx.concatenate([anchor, proposals.tokens]) if proposals else anchor, proposals, 0)
         if proposals is not None and not self._queues_deeply:
-            proposals.wait()  # submitting the pass would block past the draft's end: its time could not be told
+            # Submitting the pass would block past the draft's end: its time could not be told.
+            proposals.wait(self._free_s)
+        if proposals is not None:
+            self._source.verifying()
         return built
 
     def settle(self, queued: _Pass, cancelled: Callable[[], bool]) -> DecodeStep:
         """Wait for a pass, commit what was accepted, and say how the step went."""
         outcome = queued.wait(self._free_s)
-        self._free_s = outcome.target_busy[1]
-        tokens, accepted = _accept(outcome.proposals, outcome.choices, self._limits.eos_ids)
+        drafted, done_s = outcome.drafted, outcome.verification[1]
+        target_busy = (*drafted.target_busy, outcome.verification)
+        idle_s = done_s - self._free_s - covered_s([*drafted.draft_busy, *target_busy], self._free_s, done_s)
+        self._free_s = done_s
+        tokens, accepted = _accept(drafted.tokens, outcome.choices, self._limits.eos_ids)
         began_s = time.perf_counter()
         self._session.commit([self._anchor, *tokens[:-1]], queued.taps)
         rollback_ms = (time.perf_counter() - began_s) * 1e3
@@ -193,13 +209,15 @@ class _Loop:
         self.emitted += len(tokens)
         return DecodeStep(
             tokens=tuple(tokens),
-            proposals=tuple(outcome.proposals),
+            proposals=tuple(drafted.tokens),
             accepted=accepted,
-            mode=self._source.mode if outcome.proposals else "plain",
-            draft_busy=outcome.draft_busy,
-            target_busy=outcome.target_busy,
+            mode=self._source.mode if drafted.tokens else "plain",
+            draft_busy=drafted.draft_busy,
+            target_busy=target_busy,
+            branch=drafted.branch,
+            branches=drafted.branches,
             rollback_ms=rollback_ms,
-            host_ms=outcome.host_ms,
+            host_ms=idle_s * 1e3,
             context_used=self._session.length,
             finish=self._finish(cancelled),
         )

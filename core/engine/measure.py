@@ -30,7 +30,7 @@ class _Runs:
     def add_run(self, prompt: str, steps: list[DecodeStep]) -> None:
         """Take one answer. The first step is the prompt's last row: it is not decoding."""
         rest = steps[1:]
-        seconds = steps[-1].target_busy[1] - steps[0].target_busy[1]
+        seconds = steps[-1].done_s - steps[0].done_s
         self.texts[prompt] = tuple(token for step in steps for token in step.tokens)
         if not rest:
             return

@@ -3,30 +3,74 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol, cast
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, cast
 
 import mlx.core as mx
 
 from core.engine.drafter import Drafter
 from core.engine.sampling import Sampler
 from core.engine.session import Session
+from core.engine.spans import Span
 from core.protocol import Mode
 
 
-class Proposals:
+@dataclass(frozen=True)
+class Drafted:
+    """Proposals as the host knows them, and what was done for them."""
+
+    tokens: list[int]
+    known_s: float
+    """When they were known."""
+    draft_busy: tuple[Span, ...]
+    """When the draft's device was at work."""
+    target_busy: tuple[Span, ...] = ()
+    """When the target's device was: on the LM head, where the draft runs elsewhere."""
+    branch: Literal["hit", "miss"] | None = None
+    """Whether the block had been drafted beside the verification before it; None where nothing was guessed."""
+    branches: int = 0
+    """Outcomes of that verification that had been drafted for."""
+
+
+class Proposals(ABC):
     """A draft's tokens for the positions after the anchor, perhaps still being computed."""
 
-    def __init__(self, tokens: mx.array, began_s: float) -> None:
-        """`tokens` [n], n >= 1; `began_s` is `time.perf_counter()` when the draft's work was handed to the device."""
-        self.tokens = tokens
-        self.began_s = began_s
-        self._result: tuple[list[int], float] | None = None
+    tokens: mx.array
+    """[n], n >= 1."""
 
-    def wait(self) -> tuple[list[int], float]:
-        """The tokens, and when they were first known to the host."""
-        if self._result is None:
-            self._result = token_list(self.tokens), time.perf_counter()
-        return self._result
+    @abstractmethod
+    def wait(self, free_s: float) -> Drafted:
+        """Wait for them; the target's device was free from `free_s` on."""
+
+
+class QueuedProposals(Proposals):
+    """Computed on the target's device, behind what was queued there before."""
+
+    def __init__(self, tokens: mx.array, began_s: float) -> None:
+        """`began_s` is `time.perf_counter()` when the draft's work was handed to the device."""
+        self.tokens = tokens
+        self._began_s = began_s
+        self._known: tuple[list[int], float] | None = None
+
+    def wait(self, free_s: float) -> Drafted:
+        """See `Proposals`."""
+        if self._known is None:
+            self._known = token_list(self.tokens), time.perf_counter()
+        tokens, known_s = self._known
+        return Drafted(tokens, known_s, ((max(self._began_s, free_s), known_s),))
+
+
+class KnownProposals(Proposals):
+    """Known already."""
+
+    def __init__(self, drafted: Drafted) -> None:
+        self.tokens = mx.array(drafted.tokens, dtype=mx.uint32)
+        self._drafted = drafted
+
+    def wait(self, free_s: float) -> Drafted:  # noqa: ARG002
+        """See `Proposals`."""
+        return self._drafted
 
 
 def token_list(tokens: mx.array) -> list[int]:
@@ -34,23 +78,29 @@ def token_list(tokens: mx.array) -> list[int]:
     return cast(list[int], tokens.tolist())
 
 
-class Source(Protocol):
+class Source(ABC):
     """Supplies proposals, one block at a time: `start` begins the work, `collect` hands it over."""
 
     mode: Mode
     block_size: int
     """Rows of a block (anchor and proposals); 1 for a source that never proposes."""
 
+    @abstractmethod
     def start(self, anchor: int, rows: int) -> None:
         """Begin to draft `rows` >= 1 tokens after `anchor`, the token after everything committed."""
-        ...
 
+    @abstractmethod
     def collect(self) -> Proposals | None:
         """The proposals begun last, or None where there are none for this step."""
-        ...
+
+    def verifying(self) -> None:  # noqa: B027 - most have nothing to do then
+        """The pass that verifies the proposals collected last is about to begin: work beside it may begin too."""
+
+    def close(self) -> None:  # noqa: B027
+        """No more proposals are wanted. Waits for work that is under way; may be called at any time, and again."""
 
 
-class PlainSource:
+class PlainSource(Source):
     """Never proposes: every pass is one row, and the next can be queued before the last is known."""
 
     mode: Mode = "plain"
@@ -65,7 +115,7 @@ class PlainSource:
         return None
 
 
-class SerialSource:
+class SerialSource(Source):
     """Drafts on the target's own device, after the pass whose features the draft reads."""
 
     mode: Mode = "gpu"
@@ -84,7 +134,7 @@ class SerialSource:
         logits = self._drafter.propose(mx.array([anchor], dtype=mx.uint32), context, rows)
         # The draft draws with the noise of the positions it proposes for: the noise the target will use there.
         tokens = self._sampler.choose_in_turn(logits, context.length + 1)
-        self._proposals = Proposals(tokens, time.perf_counter())
+        self._proposals = QueuedProposals(tokens, time.perf_counter())
         mx.async_eval(tokens)
 
     def collect(self) -> Proposals | None:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from core.engine.decode import DecodeStep, Limits, decode
-from core.engine.drafter_mlx import MlxDrafter
+from core.engine.drafter import Drafter
 from core.engine.sampling import Sampler
 from core.engine.session import Session
-from core.engine.sources import PlainSource, Proposals, SerialSource, Source
+from core.engine.sources import PlainSource, Proposals, QueuedProposals, SerialSource, Source
 from core.engine.target import Target
 from core.protocol import GenerateOptions, Mode
 
@@ -22,7 +22,7 @@ class AnchorDiffers(Exception):
     """The run has left the text that its source proposes from."""
 
 
-class ForcedSource:
+class ForcedSource(Source):
     """Proposes what plain decoding gave, right for exactly `right` tokens a block and wrong from there on."""
 
     mode: Mode = "gpu"
@@ -49,7 +49,7 @@ class ForcedSource:
         block = [*self._truth[self._known : self._known + self._rows]]
         block += [0] * (self._rows - len(block))
         wrong = [token if index < self._right else token ^ 1 for index, token in enumerate(block)]
-        return Proposals(mx.array(wrong, dtype=mx.uint32), began_s=0.0)
+        return QueuedProposals(mx.array(wrong, dtype=mx.uint32), began_s=0.0)
 
 
 MakeSource = Callable[[Session, Sampler], Source]
@@ -75,7 +75,7 @@ def plain_source(_session: Session, _sampler: Sampler) -> Source:
     return PlainSource()
 
 
-def serial_source(drafter: MlxDrafter) -> MakeSource:
+def serial_source(drafter: Drafter) -> MakeSource:
     return lambda session, sampler: SerialSource(session, drafter, sampler)
 
 
@@ -85,7 +85,7 @@ def forced_source(truth: Sequence[int], prompt_length: int, right: int, block_si
 
 def run(
     target: Target,
-    drafter: MlxDrafter | None,
+    drafter: Drafter | None,
     prompt: Sequence[int],
     make_source: MakeSource = plain_source,
     *,

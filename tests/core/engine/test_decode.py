@@ -65,7 +65,7 @@ def test_the_first_pass_is_one_row_in_every_mode(target, drafter, make_source):
 
 def test_a_plain_step_is_one_token_without_draft(target, drafter):
     for step in run(target, drafter, PROMPT).steps:
-        assert (step.mode, len(step.tokens), step.accepted, step.draft_busy) == ("plain", 1, 0, None)
+        assert (step.mode, len(step.tokens), step.accepted, step.draft_busy) == ("plain", 1, 0, ())
 
 
 def test_the_verification_is_cut_to_the_width_not_the_draft(target, drafter):
@@ -78,13 +78,13 @@ def test_the_verification_is_cut_to_the_width_not_the_draft(target, drafter):
 def test_busy_spans_follow_each_other_and_idle_time_is_the_rest(target, drafter, make_source):
     steps = run(target, drafter, PROMPT, make_source).steps
     for before, step in pairwise(steps):
-        free_s = before.target_busy[1]
-        spans = [span for span in (step.draft_busy, step.target_busy) if span]
+        free_s = before.done_s
+        spans = [*step.draft_busy, *step.target_busy]
         for began_s, ended_s in spans:
             assert free_s <= began_s <= ended_s
             free_s = ended_s
         busy_s = sum(ended_s - began_s for began_s, ended_s in spans)
-        wall_s = step.target_busy[1] - before.target_busy[1]
+        wall_s = step.done_s - before.done_s
         assert step.host_ms == pytest.approx((wall_s - busy_s) * 1e3, abs=1e-6)
 
 

@@ -11,7 +11,7 @@ import pytest
 from core.engine.decode import Limits, decode
 from core.engine.sampling import Sampler
 from core.engine.session import Session
-from core.engine.sources import PlainSource, SerialSource
+from core.engine.sources import PlainSource, SerialSource, Source
 from core.protocol import GenerateOptions
 from helpers.decoding import ForcedSource, run, same_state
 from helpers.tiny import BLOCK
@@ -41,7 +41,7 @@ class RecordingSource(SerialSource):
 
     def collect(self):
         proposals = super().collect()
-        self.proposals[self._session.length] = proposals.wait()[0]
+        self.proposals[self._session.length] = proposals.wait(0.0).tokens
         return proposals
 
 
@@ -52,7 +52,7 @@ class NoProposals(PlainSource):
         pass
 
 
-class SwitchingSource:
+class SwitchingSource(Source):
     """Every step from another source."""
 
     mode = "gpu"
