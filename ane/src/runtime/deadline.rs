@@ -45,14 +45,15 @@ impl<T> Answer<T> {
 /// Start something that gives an [`Answer`], and wait for that. `what` begins the sentence of an error: `Compiling layer0`.
 ///
 /// # Errors
-/// [`RuntimeError::Timeout`] after `limit`; [`RuntimeError::Failed`] as soon as it is clear that no answer will come.
+/// [`RuntimeError::Timeout`] after `limit`; [`RuntimeError::Failed`] as soon as it is clear that no answer will come; those of
+/// `start`.
 pub fn wait<T>(
     what: &str,
     limit: Duration,
-    start: impl FnOnce(Answer<T>),
+    start: impl FnOnce(Answer<T>) -> Result<(), RuntimeError>,
 ) -> Result<T, RuntimeError> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    start(Answer(sender));
+    start(Answer(sender))?;
     receiver.recv_timeout(limit).map_err(|error| match error {
         RecvTimeoutError::Timeout => RuntimeError::Timeout {
             what: what.into(),
@@ -82,9 +83,14 @@ mod tests {
     fn an_answer_of_another_thread_or_of_the_caller_itself_is_returned() {
         let other = wait("Adding", LONG, |answer| {
             thread::spawn(move || answer.give(3));
+            Ok(())
         });
         assert_eq!(other, Ok(3));
-        assert_eq!(wait("Adding", LONG, |answer| answer.give(4)), Ok(4));
+        let own = wait("Adding", LONG, |answer| {
+            answer.give(4);
+            Ok(())
+        });
+        assert_eq!(own, Ok(4));
     }
 
     #[test]
@@ -92,6 +98,7 @@ mod tests {
         let first = wait("Adding", LONG, |answer| {
             answer.give(1);
             answer.give(2);
+            Ok(())
         });
         assert_eq!(first, Ok(1));
     }
@@ -101,6 +108,7 @@ mod tests {
         let (keep, kept) = mpsc::channel();
         let error = wait("Loading layer0", SHORT, |answer: Answer<Arc<()>>| {
             keep.send(answer).unwrap();
+            Ok(())
         })
         .unwrap_err();
         assert_eq!(error.to_string(), "Loading layer0 took longer than 1ms");
@@ -111,11 +119,28 @@ mod tests {
 
     #[test]
     fn who_is_gone_without_an_answer_is_not_waited_for() {
-        let error = wait("Loading layer0", LONG, |answer: Answer<()>| drop(answer)).unwrap_err();
+        let error = wait("Loading layer0", LONG, |answer: Answer<()>| {
+            drop(answer);
+            Ok(())
+        })
+        .unwrap_err();
         assert!(matches!(error, RuntimeError::Failed { .. }));
         assert_eq!(
             error.to_string(),
             "Loading layer0 failed: it ended without an answer"
         );
+    }
+
+    #[test]
+    fn what_did_not_start_is_not_waited_for() {
+        let (keep, _kept) = mpsc::channel();
+        let failed = RuntimeError::Lost {
+            program: "p".into(),
+        };
+        let error = wait("Running p", LONG, |answer: Answer<()>| {
+            keep.send(answer).unwrap();
+            Err(failed.clone())
+        });
+        assert_eq!(error, Err(failed));
     }
 }

@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod cblas;
+#[cfg(target_os = "macos")]
+pub mod coreml;
 pub mod cpu;
 pub mod deadline;
 #[cfg(feature = "python")]
@@ -14,6 +16,8 @@ mod plain_memory;
 pub mod pool;
 pub mod skinny_gemm;
 pub mod staging;
+#[cfg(target_os = "macos")]
+mod surface;
 pub mod tensor;
 
 use std::error::Error;
