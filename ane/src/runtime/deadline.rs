@@ -19,8 +19,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Large programs have been seen to take up to 9 minutes to specialise (argmaxinc/WhisperKit, issue 309), and a run of ours
-    /// takes milliseconds.
+    /// Large programs have been seen to take 9 minutes to specialise (argmaxinc/argmax-oss-swift, issue 309), and ours are
+    /// smaller. A run takes milliseconds.
     fn default() -> Self {
         Self {
             compile: Duration::from_secs(600),

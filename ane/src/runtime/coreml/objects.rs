@@ -28,7 +28,7 @@ pub(in crate::runtime) fn catch<T>(
     what: &str,
     throwing: impl FnOnce() -> T,
 ) -> Result<T, RuntimeError> {
-    // What it leaves behind is used no more: either this process goes on without the object, or the tensor is written anew.
+    // Unwind safe: after an exception the object that was to be made does not exist, and tensors hold numbers whatever happens.
     exception::catch(AssertUnwindSafe(throwing)).map_err(|thrown| RuntimeError::Failed {
         what: what.into(),
         said: match thrown {
