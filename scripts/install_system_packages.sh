@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that Mirror SD needs and that are missing: as root at once, else it prints the one
 # line to run. Asks the network only when something is missing. Elsewhere than on Debian and its kin it says what
-# is needed; on macOS nothing is.
+# is needed; on macOS nothing is. With --macos-check also what scripts/check_macos.sh needs (800 MB), on Debian 12.
 set -euo pipefail
 
 packages=(
@@ -17,6 +17,17 @@ packages=(
   # Scripts of the world and emoji
   fonts-dejavu-core fonts-noto-cjk fonts-noto-color-emoji
 )
+# Debian's newest Rust with the source of its standard library. A rustup toolchain stays the default: it comes first in PATH.
+macos_check=(rustc-web cargo-web rust-web-src rust-web-clippy)
+
+case "$*" in
+"") ;;
+--macos-check) packages+=("${macos_check[@]}") ;;
+*)
+  echo "usage: install_system_packages.sh [--macos-check]" >&2
+  exit 2
+  ;;
+esac
 
 [ "$(uname -s)" = Linux ] || exit 0
 if ! command -v dpkg-query >/dev/null; then

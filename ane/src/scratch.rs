@@ -1,7 +1,7 @@
 //! Folders that appear whole or not at all.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -71,12 +71,56 @@ impl Drop for Scratch {
     }
 }
 
+/// Move the folder `from` to `target`, also from another disk. It appears there whole and written to the disk, or not at all;
+/// after a copy or an error, there may be something left in `from`.
+///
+/// # Errors
+/// As [`Scratch::beside`].
+pub fn move_folder(from: &Path, target: &Path) -> io::Result<()> {
+    let scratch = Scratch::beside(target)?;
+    match fs::rename(from, scratch.folder()) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            copy_files(from, scratch.folder())?;
+        }
+        moved => moved?,
+    }
+    sync_files(scratch.folder())?;
+    scratch.commit()
+}
+
+/// Copy what is in the folder `from` into the empty folder `to`.
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            fs::create_dir(&target)?;
+            copy_files(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn sync_files(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_files(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
-    use super::Scratch;
+    use super::{Scratch, copy_files, move_folder};
 
     /// A place in the system's folder for temporary files, empty at first.
     fn place(name: &str) -> PathBuf {
@@ -118,6 +162,47 @@ mod tests {
         fs::write(target.join("file"), "text").unwrap();
         assert!(Scratch::beside(&target).is_err());
         assert!(Scratch::beside(&target.join("file")).is_err());
+        fs::remove_dir_all(parent).unwrap();
+    }
+
+    fn fill(folder: &Path) {
+        fs::create_dir_all(folder.join("inner")).unwrap();
+        fs::write(folder.join("model"), "a").unwrap();
+        fs::write(folder.join("inner/weights"), "b").unwrap();
+    }
+
+    fn assert_filled(folder: &Path) {
+        assert_eq!(fs::read(folder.join("model")).unwrap(), b"a");
+        assert_eq!(fs::read(folder.join("inner/weights")).unwrap(), b"b");
+    }
+
+    #[test]
+    fn a_moved_folder_is_in_its_new_place_only() {
+        let parent = place("move");
+        let (from, target) = (parent.join("from"), parent.join("kernels/out"));
+        fill(&from);
+        move_folder(&from, &target).unwrap();
+        assert_filled(&target);
+        assert!(!from.exists());
+        fill(&from);
+        assert!(move_folder(&from, &target).is_err()); // taken
+        assert_filled(&from);
+        assert_eq!(fs::read_dir(parent.join("kernels")).unwrap().count(), 1);
+        assert!(move_folder(&parent.join("missing"), &parent.join("other")).is_err());
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 2);
+        fs::remove_dir_all(parent).unwrap();
+    }
+
+    /// As for a move between disks.
+    #[test]
+    fn a_copied_folder_has_the_same_files() {
+        let parent = place("copy");
+        let (from, to) = (parent.join("from"), parent.join("to"));
+        fill(&from);
+        fs::create_dir(&to).unwrap();
+        copy_files(&from, &to).unwrap();
+        assert_filled(&to);
+        assert_filled(&from);
         fs::remove_dir_all(parent).unwrap();
     }
 }

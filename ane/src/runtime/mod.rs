@@ -3,21 +3,30 @@
 
 #[cfg(target_os = "linux")]
 mod cblas;
+#[cfg(target_os = "macos")]
+pub mod coreml;
 pub mod cpu;
+pub mod deadline;
 #[cfg(feature = "python")]
 pub mod host_buffer;
 mod lanes;
+pub mod placement;
 #[cfg(not(target_os = "macos"))]
 mod plain_memory;
 pub mod pool;
 pub mod skinny_gemm;
+pub mod staging;
+#[cfg(target_os = "macos")]
+mod surface;
 pub mod tensor;
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use crate::buffer::{View, ViewMut};
-use crate::mil::graph::Program;
+use crate::mil::graph::{Program, ValueId};
+use placement::Placement;
 use tensor::Tensor;
 
 /// Something that runs programs.
@@ -63,6 +72,47 @@ pub trait LoadedProgram: Send {
         let mut outputs: Vec<_> = outputs.iter_mut().map(|tensor| tensor.view_mut()).collect();
         self.run(&inputs, &mut outputs)
     }
+
+    /// Where its operations run.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] where the runtime cannot tell.
+    fn placement(&self) -> Result<Placement, RuntimeError>;
+
+    /// How many outputs of [`Self::run_tensors`] so far were copied, because the runtime had put them elsewhere.
+    fn copied_outputs(&self) -> u64 {
+        0
+    }
+}
+
+/// What a program takes and gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// What the program is called.
+    pub name: String,
+    /// In the order of [`LoadedProgram::run`].
+    pub inputs: Vec<Port>,
+    /// In the order of [`LoadedProgram::run`].
+    pub outputs: Vec<Port>,
+}
+
+impl Interface {
+    /// That of a program.
+    #[must_use]
+    pub fn of(program: &Program) -> Self {
+        let port = |id: &ValueId| {
+            let value = program.value(*id);
+            Port {
+                name: value.name.clone(),
+                shape: value.tensor_type.shape.clone(),
+            }
+        };
+        Self {
+            name: program.name.clone(),
+            inputs: program.inputs.iter().map(port).collect(),
+            outputs: program.outputs.iter().map(port).collect(),
+        }
+    }
 }
 
 /// An input or output of a program, in half precision.
@@ -107,6 +157,25 @@ pub enum RuntimeError {
         /// Its shape.
         shape: Vec<usize>,
     },
+    /// Something did not end in time. It may still be at work.
+    Timeout {
+        /// What, as the beginning of a sentence: `Loading layer0`.
+        what: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// The system could not do something.
+    Failed {
+        /// What, as the beginning of a sentence.
+        what: String,
+        /// What the system said.
+        said: String,
+    },
+    /// An earlier run did not end in time, so that nothing more is asked of the program.
+    Lost {
+        /// Its name.
+        program: String,
+    },
 }
 
 impl fmt::Display for RuntimeError {
@@ -123,6 +192,14 @@ impl fmt::Display for RuntimeError {
             }
             Self::Memory { shape } => {
                 write!(f, "There is no memory for a tensor of the shape {shape:?}")
+            }
+            Self::Timeout { what, limit } => write!(f, "{what} took longer than {limit:?}"),
+            Self::Failed { what, said } => write!(f, "{what} failed: {said}"),
+            Self::Lost { program } => {
+                write!(
+                    f,
+                    "{program} did not end in time before and is not run again"
+                )
             }
         }
     }

@@ -4,6 +4,9 @@ use std::slice;
 
 use half::f16;
 
+use super::RuntimeError;
+use super::tensor::rows_and_columns;
+
 /// A line of the cache.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -18,14 +21,21 @@ pub(super) struct PlainMemory {
 }
 
 impl PlainMemory {
-    /// All 0. None where the system has not that much.
-    pub(super) fn new(rows: usize, columns: usize) -> Option<Self> {
+    /// All 0.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Memory`].
+    pub(super) fn new(shape: &[usize]) -> Result<Self, RuntimeError> {
+        let no_memory = || RuntimeError::Memory {
+            shape: shape.into(),
+        };
+        let (rows, columns) = rows_and_columns(shape).ok_or_else(no_memory)?;
         let lines_of_row = columns.div_ceil(PER_LINE);
-        let count = rows.checked_mul(lines_of_row)?;
+        let count = rows.checked_mul(lines_of_row).ok_or_else(no_memory)?;
         let mut lines = vec![];
-        lines.try_reserve_exact(count).ok()?;
+        lines.try_reserve_exact(count).map_err(|_| no_memory())?;
         lines.resize(count, Line([f16::ZERO; PER_LINE]));
-        Some(Self {
+        Ok(Self {
             lines,
             row_stride: lines_of_row * PER_LINE,
         })

@@ -9,10 +9,15 @@ use half::f16;
 use super::RuntimeError;
 #[cfg(not(target_os = "macos"))]
 use super::plain_memory::PlainMemory as Memory;
+#[cfg(target_os = "macos")]
+use super::surface::Surface as Memory;
 use crate::buffer::{Elements, ElementsMut, View, ViewMut};
 
-/// A tensor of half precision, all 0 at first. Its memory starts at a line of the cache and does not move; rows of the last
-/// axis are contiguous, each a [`Self::strides`] apart that may be longer than the row.
+/// A tensor of half precision, all 0 at first. Its memory starts at a line of the cache; rows of the last axis are contiguous,
+/// each a [`Self::strides`] apart that may be longer than the row.
+///
+/// The memory stays where it is, but for one case: an output of a run that ended with [`RuntimeError::Timeout`] gets new
+/// memory, since the old one may still be written to.
 ///
 /// It moves between threads, but one at a time has it: a program that runs on it may take its memory from the processor.
 pub struct Tensor {
@@ -26,13 +31,10 @@ impl Tensor {
     /// With sizes outermost first.
     ///
     /// # Errors
-    /// [`RuntimeError::Memory`] where there is none of this size, or the shape has no elements.
+    /// [`RuntimeError::Memory`] where there is none of this size, or the shape has no elements; [`RuntimeError::Failed`] where
+    /// the system does not share it as it should.
     pub fn new(shape: &[usize]) -> Result<Self, RuntimeError> {
-        let no_memory = || RuntimeError::Memory {
-            shape: shape.into(),
-        };
-        let (rows, columns) = rows_and_columns(shape).ok_or_else(no_memory)?;
-        let memory = Memory::new(rows, columns).ok_or_else(no_memory)?;
+        let memory = Memory::new(shape)?;
         Ok(Self {
             shape: shape.into(),
             strides: strides(shape, memory.row_stride()),
@@ -90,6 +92,18 @@ impl Tensor {
         )
         .expect("the memory is of this shape")
     }
+
+    /// What Core ML takes.
+    #[cfg(target_os = "macos")]
+    pub(super) fn surface(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Leave the memory to a run that did not end, and take new one, all 0.
+    #[cfg(target_os = "macos")]
+    pub(super) fn abandon(&mut self) {
+        self.memory.abandon(&self.shape);
+    }
 }
 
 impl fmt::Debug for Tensor {
@@ -102,7 +116,7 @@ impl fmt::Debug for Tensor {
 }
 
 /// The tensor as a matrix of rows of its last axis. None for one without elements, or of more than there can be.
-fn rows_and_columns(shape: &[usize]) -> Option<(usize, usize)> {
+pub(super) fn rows_and_columns(shape: &[usize]) -> Option<(usize, usize)> {
     let (&columns, outer) = shape.split_last()?;
     let rows = outer
         .iter()
@@ -111,7 +125,7 @@ fn rows_and_columns(shape: &[usize]) -> Option<(usize, usize)> {
 }
 
 /// Distances in elements where a row of the last axis starts every `row_stride`.
-fn strides(shape: &[usize], row_stride: usize) -> Vec<usize> {
+pub(super) fn strides(shape: &[usize], row_stride: usize) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     let mut stride = row_stride;
     for (axis, to) in strides.iter_mut().enumerate().rev().skip(1) {
@@ -121,17 +135,38 @@ fn strides(shape: &[usize], row_stride: usize) -> Vec<usize> {
     strides
 }
 
+/// Whether strides lead to the same elements: of an axis with one index they may be anything.
+#[cfg(any(test, target_os = "macos"))]
+pub(super) fn same_places(shape: &[usize], a: &[usize], b: &[usize]) -> bool {
+    let of_long_axes = |strides: &[usize]| {
+        let long = shape.iter().zip(strides).filter(|(size, _)| **size > 1);
+        long.map(|(_, stride)| *stride).collect::<Vec<_>>()
+    };
+    a.len() == shape.len() && b.len() == shape.len() && of_long_axes(a) == of_long_axes(b)
+}
+
 #[cfg(test)]
 mod tests {
     use half::f16;
 
-    use super::{Tensor, strides};
+    use super::{Tensor, same_places, strides};
     use crate::runtime::RuntimeError;
 
     #[test]
     fn outer_axes_step_over_whole_rows() {
         assert_eq!(strides(&[2, 3, 4, 5], 32), [384, 128, 32, 1]);
         assert_eq!(strides(&[7], 32), [1]);
+    }
+
+    #[test]
+    fn strides_of_axes_with_one_index_do_not_matter() {
+        assert!(same_places(&[1, 3, 1, 5], &[9, 32, 7, 1], &[96, 32, 32, 1]));
+        assert!(!same_places(
+            &[1, 3, 1, 5],
+            &[96, 5, 5, 1],
+            &[96, 32, 32, 1]
+        ));
+        assert!(!same_places(&[3, 5], &[32, 1], &[1, 32, 1]));
     }
 
     #[test]

@@ -16,17 +16,17 @@ use super::memory::Lines;
 use super::plan::{At, AttentionStep, Located, Place, Plan, Step, WIDENED_COLUMNS, plan};
 use super::reduce::{Along, Axis};
 use crate::buffer::{View, ViewMut};
-use crate::mil::graph::{Program, ValueId};
+use crate::mil::graph::Program;
+use crate::runtime::placement::Placement;
 use crate::runtime::pool::Pool;
-use crate::runtime::{LoadedProgram, Port, RuntimeError, check_shapes};
+use crate::runtime::{Interface, LoadedProgram, Port, RuntimeError, check_shapes};
 
 /// Operations on fewer elements than this stay on one thread.
 const SHARED_FROM: usize = 64 * 1024;
 
 pub(super) struct CpuProgram {
-    name: String,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    interface: Interface,
+    placement: Placement,
     set: InstructionSet,
     pool: Arc<RwLock<Pool>>,
     plan: Plan,
@@ -57,17 +57,9 @@ impl CpuProgram {
         pool: Arc<RwLock<Pool>>,
     ) -> Result<Self, RuntimeError> {
         let plan = plan(program, set)?;
-        let port = |id: &ValueId| {
-            let value = program.value(*id);
-            Port {
-                name: value.name.clone(),
-                shape: value.tensor_type.shape.clone(),
-            }
-        };
         Ok(Self {
-            name: program.name.clone(),
-            inputs: program.inputs.iter().map(port).collect(),
-            outputs: program.outputs.iter().map(port).collect(),
+            interface: Interface::of(program),
+            placement: Placement::on_cpu(program),
             set,
             pool,
             memory: Lines::of::<f16>(plan.memory),
@@ -373,15 +365,15 @@ impl CpuProgram {
 
 impl LoadedProgram for CpuProgram {
     fn name(&self) -> &str {
-        &self.name
+        &self.interface.name
     }
 
     fn inputs(&self) -> &[Port] {
-        &self.inputs
+        &self.interface.inputs
     }
 
     fn outputs(&self) -> &[Port] {
-        &self.outputs
+        &self.interface.outputs
     }
 
     fn run(
@@ -389,8 +381,12 @@ impl LoadedProgram for CpuProgram {
         inputs: &[View<'_>],
         outputs: &mut [ViewMut<'_>],
     ) -> Result<(), RuntimeError> {
-        check_shapes("inputs", &self.inputs, inputs.iter().map(View::shape))?;
-        check_shapes("outputs", &self.outputs, outputs.iter().map(ViewMut::shape))?;
+        check_shapes("inputs", self.inputs(), inputs.iter().map(View::shape))?;
+        check_shapes(
+            "outputs",
+            self.outputs(),
+            outputs.iter().map(ViewMut::shape),
+        )?;
         self.take_inputs(inputs);
         let (mut keys, mut values) = (
             std::mem::take(&mut self.lent.keys),
@@ -405,6 +401,10 @@ impl LoadedProgram for CpuProgram {
         (self.lent.keys, self.lent.values) = (keys, values);
         self.give_outputs(outputs);
         Ok(())
+    }
+
+    fn placement(&self) -> Result<Placement, RuntimeError> {
+        Ok(self.placement.clone())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Convolutions against the reference.
 
 use super::*;
+use crate::runtime::placement::Device;
 
 pub(super) fn conv_program(weight: Operation, inputs: usize, columns: usize) -> Program {
     program(|b| {
@@ -89,4 +90,20 @@ fn a_weight_that_is_no_constant_cannot_be_loaded() {
     });
     let error = CpuRuntime::new(1).load(&program).err().unwrap();
     assert!(matches!(error, RuntimeError::Unsupported { .. }), "{error}");
+}
+
+#[test]
+fn all_but_constants_is_placed_on_the_processor() {
+    let program = conv_program(half_weight(8, 4), 4, 16);
+    let loaded = load(&program, InstructionSet::present()[0], 1);
+    let placement = loaded.placement().unwrap();
+    let placed: Vec<_> = placement
+        .operations
+        .iter()
+        .map(|operation| (operation.operation.as_str(), operation.preferred))
+        .collect();
+    assert_eq!(placed, [("const", None), ("conv", Some(Device::Cpu))]);
+    assert_eq!(placement.operations[1].output, "output0");
+    assert_eq!(placement.share_of_operations(Device::Cpu), Some(1.0));
+    assert_eq!(placement.share_of_cost(Device::Cpu), None);
 }
