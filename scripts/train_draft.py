@@ -9,6 +9,7 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -48,19 +49,22 @@ def main() -> None:
         shared = share_cores()
         if arguments.writer:
             serve(Feed(arguments.folder, settings, target, frame).write)
+        stopped = _stop_on_signals()
         command = [sys.executable, __file__, str(arguments.folder), "--writer"]
-        with Writer(command) if shared else nullcontext() as writer:
-            _train(TrainingRun(arguments.folder, settings, target, frame, draft, writer))
+        with Writer(command, stopped) if shared else nullcontext() as writer:
+            run = TrainingRun(arguments.folder, settings, target, frame, draft, writer)
+            for progress in run.train(stopped):
+                print(_line(progress), flush=True)
     except MirrorError as error:
         sys.exit(" ".join(part for part in (error.problem.sentence, error.problem.hint) if part))
 
 
-def _train(run: TrainingRun) -> None:
-    interrupted: list[int] = []
+def _stop_on_signals() -> Callable[[], bool]:
+    """Whether Ctrl-C or a request to end has come since."""
+    came: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: interrupted.append(number))
-    for progress in run.train(lambda: bool(interrupted)):
-        print(_line(progress), flush=True)
+        signal.signal(number, lambda number, _frame: came.append(number))
+    return lambda: bool(came)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:

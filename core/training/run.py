@@ -17,6 +17,7 @@ import numpy as np
 
 from core.engine.drafter_mlx import DFlashDraft
 from core.engine.target import Target
+from core.errors import Cancelled
 from core.training.acceptance import HeldOut
 from core.training.checkpoint import State, newest_state, save_state, write_draft
 from core.training.feed import Feed
@@ -97,7 +98,11 @@ class TrainingRun:
         first_step = learner.step
         losses: list[float] = []
         while learner.step < settings.steps and not stopped():
-            losses.append(learner.learn(self._feed.take(settings.conversations_a_step), frequent))
+            try:
+                lessons = self._feed.take(settings.conversations_a_step)
+            except Cancelled:  # stopped while it waited for them
+                break
+            losses.append(learner.learn(lessons, frequent))
             if time.monotonic() - saved_s >= _CHECKPOINT_S:
                 self.save()
                 saved_s = time.monotonic()

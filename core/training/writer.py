@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -19,7 +20,10 @@ from types import TracebackType
 import mlx.core as mx
 
 from core.engine import BLAS
-from core.errors import WorkerDied
+from core.errors import Cancelled, WorkerDied
+
+_LOOK_S = 0.5
+"""Between two looks at whether the run was stopped."""
 
 
 def share_cores() -> bool:
@@ -37,9 +41,10 @@ def share_cores() -> bool:
 class Writer:
     """The process, to be used in a `with` statement."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        """Start `command`, which has to call `serve`."""
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, command: Sequence[str], stopped: Callable[[], bool] = lambda: False) -> None:
+        """Start `command`, which has to call `serve`. Nobody waits for a shard once `stopped` says so."""
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self._stopped = stopped
         self._asked: set[int] = set()
         self._written: set[int] = set()
 
@@ -59,17 +64,21 @@ class Writer:
         self._asked.add(shard)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(f"{shard}\n")
-            self._process.stdin.flush()
+            self._process.stdin.write(f"{shard}\n".encode())
         except BrokenPipeError as error:
             raise self._died() from error
 
     def wait_for(self, shard: int) -> None:
-        """Return when a shard is there. Raises `WorkerDied`."""
+        """Return when a shard is there. Raises `Cancelled` when stopped before, `WorkerDied`."""
         self.ask_for(shard)
-        assert self._process.stdout is not None
+        output = self._process.stdout
+        assert output is not None
         while shard not in self._written:
-            line = self._process.stdout.readline()
+            if self._stopped():
+                raise Cancelled("The training was stopped while it waited for conversations.")
+            if not select.select([output], [], [], _LOOK_S)[0]:
+                continue
+            line = output.readline()
             if not line:
                 raise self._died()
             self._written.add(int(line))
@@ -84,7 +93,8 @@ class Writer:
 
 def serve(write: Callable[[int], None]) -> None:
     """In the process: write the shards that are asked for. Does not return."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the run too, which ends this process when it is done
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # they reach the run too, which ends this process when it is done
     wanted: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def read() -> None:
