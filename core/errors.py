@@ -57,6 +57,10 @@ class UnsupportedCache(MirrorError):
     """The target keeps a cache that cannot be rolled back yet."""
 
 
+class DraftStopped(MirrorError):
+    """A draft's program has not ended in time."""
+
+
 class BadRequest(MirrorError):
     """A request names an impossible value."""
 

@@ -14,8 +14,10 @@ import msgspec
 from core.errors import Problem, ProtocolError
 from core.pairs import Pair
 
-Mode = Literal["plain", "gpu"]
-MODES: tuple[Mode, ...] = ("plain", "gpu")
+Mode = Literal["plain", "gpu", "ane", "mirror"]
+"""`plain`: no draft. `gpu`: the draft runs in MLX, after each verification. `ane`: it runs as Core ML programs, after
+each verification. `mirror`: as programs beside the verification, for its likely outcomes."""
+MODES: tuple[Mode, ...] = ("plain", "gpu", "ane", "mirror")
 Origin = Literal["draft", "correction", "bonus", "plain"]
 FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled"]
 
@@ -71,8 +73,8 @@ class Unload(_Message, frozen=True):
 class Generate(_Message, frozen=True):
     """Answer the conversation; loads the pair first where needed.
 
-    Answered by `Progress`... and `Loaded` (only where the pair had to be loaded), `Prefill`..., `Step`..., then
-    `Done` (also when cancelled) or `Failed`.
+    Answered by `Progress`... and `Loaded` (only where the pair had to be loaded), `Prefill`..., `Step` and
+    `ModeChanged`..., then `Done` (also when cancelled) or `Failed`.
     """
 
     pair: Pair
@@ -164,11 +166,21 @@ class Progress(_Message, frozen=True):
     """In steps of equal meaning; 0 where the total is not known."""
 
 
+class MissingMode(msgspec.Struct, frozen=True):
+    """A mode that cannot be used."""
+
+    mode: Mode
+    reason: str
+    """A sentence for the user."""
+
+
 class Loaded(_Message, frozen=True):
     """The pair is ready."""
 
     pair: Pair
     modes: tuple[Mode, ...]
+    missing: tuple[MissingMode, ...]
+    """Modes that the pair might have and cannot use."""
     block_size: int
     """Rows of the draft's block (0 without a draft)."""
     context_length: int
@@ -242,6 +254,14 @@ class Step(_Message, frozen=True):
     """Since the first token was known; 0 at the first one."""
     context_used: int
     """Positions in the target's cache."""
+
+
+class ModeChanged(_Message, frozen=True):
+    """From the next step on the answer is decoded in another mode."""
+
+    mode: Mode
+    reason: str
+    """A sentence for the user."""
 
 
 class Done(_Message, frozen=True):
@@ -327,7 +347,20 @@ class Heartbeat(_Message, frozen=True):
     rss_bytes: int
 
 
-Event = Hello | Progress | Loaded | Unloaded | Prefill | Step | Done | BenchmarkDone | Failed | Log | Heartbeat
+Event = (
+    Hello
+    | Progress
+    | Loaded
+    | Unloaded
+    | Prefill
+    | Step
+    | ModeChanged
+    | Done
+    | BenchmarkDone
+    | Failed
+    | Log
+    | Heartbeat
+)
 _LAST_EVENT: dict[type[Request], type[Event]] = {
     Load: Loaded,
     Unload: Unloaded,

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from core.engine.decode import DecodeStep, Limits, decode
+from core.engine.fallback import FallbackSource
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
 from core.engine.sources import PlainSource, SerialSource, Source
+from core.engine.sources_ane import AneSource, MirrorSource
 from core.engine.spans import Span
 from core.engine.text import Detokenizer, StopStrings
 from core.engine.thinking import Split, ThinkingSplitter
 from core.errors import BadRequest, Cancelled
-from core.protocol import BusySpan, Done, FinishReason, Generate, GenerateOptions, Prefill, Step, StepToken
+from core.protocol import (
+    BusySpan,
+    Done,
+    FinishReason,
+    Generate,
+    GenerateOptions,
+    Mode,
+    ModeChanged,
+    Prefill,
+    Step,
+    StepToken,
+)
 
 
 class Answer:
@@ -34,11 +48,15 @@ class Answer:
         self._text = self._thinking = ""
         self._token_ids: list[int] = []
         self._steps = self._proposed = self._accepted = 0
+        self._changes: list[ModeChanged] = []
         self._reused = 0
         self._splitter = ThinkingSplitter(opened=False)
 
-    def events(self) -> Iterator[Prefill | Step | Done]:
-        """`Prefill`..., `Step`..., `Done`. Raises `PromptTooLong` and the errors of the chat template."""
+    def events(self) -> Iterator[Prefill | Step | ModeChanged | Done]:
+        """`Prefill`..., `Step` and `ModeChanged`..., `Done`.
+
+        Raises `PromptTooLong` and the errors of the chat template.
+        """
         rendered = render_prompt(self._loaded.tokenizer, self._request.messages)
         prompt = rendered.ids
         self._splitter = ThinkingSplitter(rendered.opens_thinking)
@@ -52,19 +70,24 @@ class Answer:
             yield self._done(len(prompt), finish)
             return
         options = self._request.options
-        source = make_source(options.mode, self._loaded, self._sampler)
+        source = make_source(options.mode, self._loaded, self._sampler, self._change)
         limits = Limits(options.max_tokens, self._loaded.tokenizer.eos_ids, self._width)
         steps = decode(session, prompt[-1], source, self._sampler, limits, self._cancelled)
         try:
             for step in steps:
                 event, ended = self._step(step)
                 yield event
+                yield from self._changes
+                self._changes.clear()
                 if ended is not None:
                     finish = ended
                     break
         finally:
             steps.close()
         yield self._done(len(prompt), finish)
+
+    def _change(self, mode: Mode, reason: str) -> None:
+        self._changes.append(ModeChanged(mode, reason))
 
     def _step(self, step: DecodeStep) -> tuple[Step, FinishReason | None]:
         """The event for a decode step, and why the answer ends with it, if it does."""
@@ -160,6 +183,11 @@ class Answer:
 
 def check_options(options: GenerateOptions, loaded: LoadedPair) -> int:
     """The rows of a pass for these options. Raises `BadRequest` where the pair cannot do what they ask."""
+    if options.mode in loaded.missing:
+        raise BadRequest(
+            f"{loaded.pair.name} cannot decode in mode {options.mode}: {loaded.missing[options.mode]}",
+            "Choose another mode.",
+        )
     if options.mode not in loaded.modes:
         raise BadRequest(
             f"{loaded.pair.name} has no draft, so it cannot decode in mode {options.mode}.", "Choose mode plain."
@@ -175,8 +203,18 @@ def check_options(options: GenerateOptions, loaded: LoadedPair) -> int:
     return options.width
 
 
-def make_source(mode: str, loaded: LoadedPair, sampler: Sampler) -> Source:
-    """The source of proposals for a mode that the pair has."""
-    if mode == "gpu" and loaded.drafter is not None:
-        return SerialSource(loaded.session, loaded.drafter, sampler)
-    return PlainSource()
+def make_source(
+    mode: Mode, loaded: LoadedPair, sampler: Sampler, failed: Callable[[Mode, str], None] = lambda _mode, _reason: None
+) -> Source:
+    """The source of proposals for a mode that the pair has; `failed` is told when another takes over, and why."""
+    session, programs = loaded.session, loaded.programs
+    if loaded.drafter is None or mode == "plain":
+        return PlainSource()
+    serial = partial(SerialSource, session, loaded.drafter, sampler)
+    if programs is None or mode == "gpu":
+        return serial()
+    programs.share_processor(mode == "mirror")
+    if mode == "ane":
+        return FallbackSource(AneSource(session, programs.drafter, sampler), serial, failed)
+    mirror = MirrorSource(session, programs.drafter, sampler, programs.thread, programs.outcomes)
+    return FallbackSource(mirror, serial, failed)

@@ -29,13 +29,14 @@ class DraftContext:
     def __init__(self, layers: int) -> None:
         self.caches = [KVCache() for _ in range(layers)]
         self.running: ane.Draft | None = None
+        self._running_length = 0  # not asked of it: it may be at work on another thread
         self._pending: list[tuple[mx.array, ...]] = []
         self.pending_rows = 0
 
     @property
     def ingested(self) -> int:
         """Positions whose K/V are there."""
-        return max(self._cached, self.running.length if self.running else 0)
+        return max(self._cached, self._running_length)
 
     @property
     def _cached(self) -> int:
@@ -51,12 +52,30 @@ class DraftContext:
         self._pending.append(tuple(taps))
         self.pending_rows += taps[0].shape[0]
 
+    def pending(self) -> tuple[mx.array, ...]:
+        """All queued rows, one [n, hidden] array a tap; none where no row is queued."""
+        return tuple(mx.concatenate(list(parts)) for parts in zip(*self._pending, strict=True))
+
     def take_pending(self) -> tuple[mx.array, ...]:
-        """All queued rows, one [n, hidden] array a tap. The caller appends their K/V to what it levelled."""
-        rows = tuple(mx.concatenate(list(parts)) for parts in zip(*self._pending, strict=True))
+        """`pending`, no longer queued. The caller appends their K/V to `caches`, which it has levelled."""
+        rows = self.pending()
         self._pending = []
         self.pending_rows = 0
         return rows
+
+    def hand_to_running(self) -> tuple[mx.array, ...]:
+        """`pending`, no longer queued. The caller has `running` ingest them, or takes them back."""
+        self._running_length += self.pending_rows
+        return self.take_pending()
+
+    def take_back(self, rows: tuple[mx.array, ...]) -> None:
+        """`running` failed with rows that were handed to it: they are queued again, before all others."""
+        assert self.running is not None
+        if rows:
+            self._running_length -= rows[0].shape[0]
+            self._pending.insert(0, rows)
+            self.pending_rows += rows[0].shape[0]
+        self.running.trim_to(self._running_length)
 
     def trim_to(self, length: int) -> None:
         """Forget positions from `length` on."""
@@ -72,8 +91,9 @@ class DraftContext:
         surplus = max(self._cached - length, 0)
         for cache in self.caches:
             cache.trim(surplus)
-        if self.running is not None:
+        if self.running is not None and self._running_length > length:
             self.running.trim_to(length)
+            self._running_length = length
 
     def level_caches(self, dtype: mx.Dtype) -> None:
         """Copy into `caches`, whose type is `dtype`, what only `running` has."""
@@ -90,13 +110,20 @@ class DraftContext:
     def level_running(self) -> None:
         """Copy into `running` what only `caches` have; waits for them."""
         assert self.running is not None
-        first = self.running.length
+        first = self._running_length
         if first < self._cached:
             rows = slice(first, self._cached)
             parts = [
                 [part[0, :, rows].astype(mx.float32) for part in (cache.keys, cache.values)] for cache in self.caches
             ]
             mx.eval(parts)
-            self.running.append(
-                *([np.asarray(part).swapaxes(1, 2) for part in side] for side in zip(*parts, strict=True))
-            )
+            keys, values = ([np.asarray(part).swapaxes(1, 2) for part in side] for side in zip(*parts, strict=True))
+            self.running.append(keys, values)
+            self._running_length = self._cached
+
+    def lose_running(self) -> int:
+        """`running` never came back: forget it and all queued rows. Returns from where on rows must be queued anew."""
+        self.running = None
+        self._running_length = 0
+        self.take_pending()
+        return self._cached

@@ -1,6 +1,7 @@
 """The drafter whose draft runs as Core ML programs: on the Neural Engine on a Mac, elsewhere on the processor.
 
-The programs compute in half precision and keep keys and values of their own. The thread that calls waits for them.
+The programs compute in half precision and keep keys and values of their own. Embedding and LM head run in MLX, on the
+target's device.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 
 import ane
 from core.engine.context import DraftContext
@@ -17,9 +19,12 @@ from core.engine.draft_config import DraftConfig, read_draft_config
 from core.engine.drafter import embed, head, masked_block
 from core.engine.target import Target
 
+Rows = npt.NDArray[np.float32]
+"""[n, hidden]."""
+
 
 class AneDrafter:
-    """Proposes blocks with a draft's loaded programs. Embedding and LM head run in MLX, on the target's device."""
+    """Proposes blocks with a draft's loaded programs."""
 
     def __init__(self, folder: Path, programs: Sequence[ane.Program], target: Target) -> None:
         """The draft in `folder`, whose taps `target` has on.
@@ -27,10 +32,11 @@ class AneDrafter:
         Raises `ane.AneError` for programs of another draft; and as `read_draft_config`.
         """
         self.config: DraftConfig = read_draft_config(folder)
+        self.width = ane.Draft(folder, programs).width
+        """Columns that the programs have at most."""
         self._folder = folder
         self._programs = programs
         self._target = target
-        ane.Draft(folder, programs)
 
     @property
     def block_size(self) -> int:
@@ -39,25 +45,45 @@ class AneDrafter:
 
     def ingest(self, context: DraftContext) -> None:
         """Turn the context's queued tap rows into K/V; waits."""
-        running = self._running(context)
+        running = self.running(context)
         if context.pending_rows:
-            taps = [tap.astype(mx.float32) for tap in context.take_pending()]
-            mx.eval(taps)
-            running.ingest([np.asarray(tap) for tap in taps])
+            rows = context.hand_to_running()
+            try:
+                running.ingest(host_rows(rows))
+            except ane.AneError:
+                context.take_back(rows)
+                raise
 
     def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> mx.array:
         """See `Drafter`; waits for all but the LM head."""
-        embedded = embed(masked_block(anchor, self.config), self._target, self.config)
-        block = np.asarray(embedded.astype(mx.float32))
-        self.ingest(context)
-        hidden = np.empty_like(block)
-        running = self._running(context)
-        running.run(block, range(context.length, context.length + len(block)), hidden)
-        return head(mx.array(hidden[1 : rows + 1]).astype(embedded.dtype), self._target, self.config)
+        return self.logits(self.block(anchor, context)[:rows])
 
-    def _running(self, context: DraftContext) -> ane.Draft:
+    def block(self, anchor: mx.array, context: DraftContext) -> Rows:
+        """What follows `anchor` ([1] token, at position context.length), as rows for `logits`; waits."""
+        (embedded,) = host_rows([self.embed(masked_block(anchor, self.config))])
+        self.ingest(context)
+        hidden = np.empty_like(embedded)
+        self.running(context).run(embedded, range(context.length, context.length + len(embedded)), hidden)
+        return hidden[1:]
+
+    def embed(self, tokens: mx.array) -> mx.array:
+        """[n, hidden]: what the draft reads of [n] tokens; lazily."""
+        return embed(tokens, self._target, self.config)
+
+    def logits(self, rows: Rows) -> mx.array:
+        """[n, vocabulary]; lazily."""
+        return head(mx.array(rows).astype(self._target.dtype), self._target, self.config)
+
+    def running(self, context: DraftContext) -> ane.Draft:
         """The context's draft, up to date with what other drafters have ingested."""
         if context.running is None:
             context.running = ane.Draft(self._folder, self._programs)
         context.level_running()
         return context.running
+
+
+def host_rows(arrays: Sequence[mx.array]) -> list[Rows]:
+    """Arrays in single precision, for programs to read; waits."""
+    single = [array.astype(mx.float32) for array in arrays]
+    mx.eval(single)
+    return [np.asarray(array) for array in single]

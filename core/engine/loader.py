@@ -10,10 +10,12 @@ from typing import TypeVar
 import mlx.core as mx
 from mlx_lm.utils import load_model
 
+import ane
 from core.engine.decode import Limits, decode
 from core.engine.device import on_cpu
 from core.engine.drafter_mlx import MlxDrafter, load_drafter
 from core.engine.gguf import load_gguf
+from core.engine.programs import Programs, load_programs
 from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.engine.sources import PlainSource, SerialSource, Source
@@ -38,13 +40,24 @@ class LoadedPair:
     target: Target
     tokenizer: Tokenizer
     drafter: MlxDrafter | None
+    programs: Programs | None
+    """The draft as programs."""
+    missing: dict[Mode, str]
+    """Why modes that the pair might have cannot be used."""
     session: Session
     plain_cost: PlainCost
 
     @property
     def modes(self) -> tuple[Mode, ...]:
         """The modes in which this pair can decode."""
-        return ("plain", "gpu") if self.drafter else ("plain",)
+        with_draft: tuple[Mode, ...] = ("gpu",) if self.drafter else ()
+        with_programs: tuple[Mode, ...] = ("ane", "mirror") if self.programs else ()
+        return ("plain", *with_draft, *with_programs)
+
+    def close(self) -> None:
+        """End what works beside the thread that owns MLX."""
+        if self.programs is not None:
+            self.programs.close()
 
     @property
     def block_size(self) -> int:
@@ -59,12 +72,17 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
     between stages.
     """
     target, tokenizer = yield from _stage(0, cancelled, lambda: load_target(Path(pair.target)))
-    drafter = None
+    drafter, programs = None, None
+    missing: dict[Mode, str] = {}
     if pair.draft is not None:
         folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
         drafter = yield from _stage(1, cancelled, lambda: load_drafter(folder, target, dtype))
-    loaded = LoadedPair(pair, target, tokenizer, drafter, Session(target, drafter), PlainCost())
-    yield from _stage(2, cancelled, lambda: _warm_up(loaded))
+        try:
+            programs = yield from _stage(2, cancelled, lambda: load_programs(folder, target))
+        except ane.AneError as error:
+            missing = dict.fromkeys(("ane", "mirror"), str(error))
+    loaded = LoadedPair(pair, target, tokenizer, drafter, programs, missing, Session(target, drafter), PlainCost())
+    yield from _stage(3, cancelled, lambda: _warm_up(loaded))
     return loaded
 
 
@@ -79,7 +97,7 @@ def load_pair_now(pair: Pair) -> LoadedPair:
             return loaded
 
 
-_STAGES = ("reading the target", "reading the draft", "measuring plain decoding")
+_STAGES = ("reading the target", "reading the draft", "preparing the draft's programs", "measuring plain decoding")
 
 
 def _stage(index: int, cancelled: Callable[[], bool], work: Callable[[], _T]) -> Generator[Progress, None, _T]:

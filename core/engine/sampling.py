@@ -46,31 +46,48 @@ class Sampler:
             columns = mx.arange(self._vocab_size)
             read = mx.cumsum((inputs[:, None] == columns).astype(mx.int32), axis=0) > 0
             logits = self._penalised(logits, read | mx.array(self._seen))
-        return self._draw(logits, position)
+        return mx.argmax(self._scores(logits, position), axis=-1)
 
     def choose_in_turn(self, logits: mx.array, position: int) -> mx.array:
         """As `choose`, for a draft's block: row i assumes what was observed and the choices of rows 0..i-1."""
+        return mx.argmax(self._scores_in_turn(logits, position), axis=-1)
+
+    def choices_in_turn(self, logits: mx.array, position: int, others: int) -> tuple[mx.array, mx.array, mx.array]:
+        """As `choose_in_turn` ([n]), what would come next were the choice forbidden ([n, others], best first), and how
+        certain the choice is ([n]): its share of the odds of itself and the next, with the noise in them.
+        """
+        scores = self._scores_in_turn(logits, position).astype(mx.float32)
+        columns = mx.arange(self._vocab_size)
+        ranked = [mx.argmax(scores, axis=-1)]
+        greatest = [scores.max(axis=-1)]
+        for _ in range(others):
+            scores = mx.where(columns == ranked[-1][:, None], -math.inf, scores)
+            ranked.append(mx.argmax(scores, axis=-1))
+            greatest.append(scores.max(axis=-1))
+        return ranked[0], mx.stack(ranked[1:], axis=1), mx.sigmoid(greatest[0] - greatest[1])
+
+    def _scores_in_turn(self, logits: mx.array, position: int) -> mx.array:
         if self._options.repetition_penalty == 1:
-            return self._draw(logits, position)
+            return self._scores(logits, position)
         seen, columns = mx.array(self._seen), mx.arange(self._vocab_size)
-        choices: list[mx.array] = []
+        rows: list[mx.array] = []
         for row in range(logits.shape[0]):
-            choice = self._draw(self._penalised(logits[row : row + 1], seen), position + row)
-            seen = seen | (columns == choice)
-            choices.append(choice)
-        return mx.concatenate(choices)
+            scores = self._scores(self._penalised(logits[row : row + 1], seen), position + row)
+            seen = seen | (columns == mx.argmax(scores, axis=-1))
+            rows.append(scores)
+        return mx.concatenate(rows)
 
     def forget_before(self, position: int) -> None:
         """Positions below this one will not be asked for again."""
         for old in [kept for kept in self._noise if kept < position]:
             del self._noise[old]
 
-    def _draw(self, logits: mx.array, position: int) -> mx.array:
+    def _scores(self, logits: mx.array, position: int) -> mx.array:
+        """What is greatest where the token is that is chosen."""
         if self._options.temperature == 0:
-            return mx.argmax(logits, axis=-1)
+            return logits
         scores = self._filtered(logits.astype(mx.float32) / self._options.temperature)
-        noise = mx.stack([self._noise_row(position + row) for row in range(scores.shape[0])])
-        return mx.argmax(scores + noise, axis=-1)
+        return scores + mx.stack([self._noise_row(position + row) for row in range(scores.shape[0])])
 
     def _penalised(self, logits: mx.array, seen: mx.array) -> mx.array:
         """Repetition penalty (Keskar et al., 2019): what was seen loses, whatever the sign of its logit."""

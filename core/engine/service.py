@@ -28,6 +28,7 @@ from core.protocol import (
     Hello,
     Load,
     Loaded,
+    MissingMode,
     Request,
     Unload,
     Unloaded,
@@ -102,6 +103,7 @@ class Service:
         return Loaded(
             pair=loaded.pair,
             modes=loaded.modes,
+            missing=tuple(MissingMode(mode, reason) for mode, reason in loaded.missing.items()),
             block_size=loaded.block_size,
             context_length=loaded.target.context_length,
             load_s=self._load_s,
@@ -137,6 +139,7 @@ class Service:
 
     def _unload(self, keep_lock: bool = False) -> None:
         if self._loaded is not None:
+            self._loaded.close()
             self._loaded = None
             gc.collect()  # models hold reference cycles
             mx.clear_cache()

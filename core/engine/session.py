@@ -61,6 +61,18 @@ class Session:
         if self.context is not None:
             self.context.trim_to(length)
 
+    def rebuild_context(self) -> None:
+        """Queue the draft's rows anew from where its K/V end: the target reads the text once more, beside its cache."""
+        assert self.context is not None
+        first = self.context.lose_running()
+        caches = self.target.make_cache()
+        for start in range(0, self.length, PREFILL_CHUNK_ROWS):
+            chunk = self.tokens[start : min(start + PREFILL_CHUNK_ROWS, self.length)]
+            taps = self.target.forward(mx.array(chunk, dtype=mx.uint32), caches).taps
+            mx.eval([cache.state for cache in caches], taps)
+            if start + len(chunk) > first:
+                self.context.queue([tap[max(first - start, 0) :] for tap in taps])
+
     def prefill(self, prompt: Sequence[int], cancelled: Callable[[], bool]) -> Iterator[tuple[int, int]]:
         """Commit all of `prompt` but its last token; yields (positions done, of which reused) before and after chunks.
 

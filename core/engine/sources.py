@@ -82,6 +82,7 @@ class Source(ABC):
     """Supplies proposals, one block at a time: `start` begins the work, `collect` hands it over."""
 
     mode: Mode
+    """May change from step to step."""
     block_size: int
     """Rows of a block (anchor and proposals); 1 for a source that never proposes."""
 

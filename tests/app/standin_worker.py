@@ -150,7 +150,7 @@ class StandInWorker:
         block = 0 if self.options.no_draft else WIDTH
         self.send(
             request_id,
-            Loaded(request.pair, modes, block, CONTEXT_LENGTH, self.options.load_s, PLAIN_TOKENS_PER_SECOND),
+            Loaded(request.pair, modes, (), block, CONTEXT_LENGTH, self.options.load_s, PLAIN_TOKENS_PER_SECOND),
         )
 
     def generate(self, request_id: int, request: Generate) -> None:

@@ -9,7 +9,7 @@ from app.stats.figures import Figures, FiguresModel, compare_with_plain, dial_to
 from core.protocol import BusySpan, Done, Loaded, Mode, Step, StepToken
 from helpers.window import PAIR
 
-LOADED = Loaded(PAIR, ("plain", "gpu"), 16, 2048, 1.5, 20.0)
+LOADED = Loaded(PAIR, ("plain", "gpu"), (), 16, 2048, 1.5, 20.0)
 
 
 def step(elapsed_s: float, so_far: int, tokens: int, mode: Mode = "gpu", width: int = 8) -> Step:

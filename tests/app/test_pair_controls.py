@@ -14,7 +14,7 @@ from core.errors import Problem
 from core.protocol import Loaded
 from helpers.window import PAIR
 
-LOADED = Loaded(PAIR, ("plain", "gpu"), 16, 2048, 1.5, 20.0)
+LOADED = Loaded(PAIR, ("plain", "gpu"), (), 16, 2048, 1.5, 20.0)
 PROBLEM = Problem("PairMismatch", "The draft was made for another target.", "Choose its own target.")
 STATUSES = {
     PairStatus(): ("not ready", "Load"),
@@ -83,9 +83,9 @@ def texts(selector: ModeSelector) -> list[str]:
 
 
 def test_modes_are_named_after_what_they_run_on(selector: ModeSelector) -> None:
-    assert texts(selector) == ["Plain decoding", "GPU draft"]
+    assert texts(selector) == ["Plain decoding", "GPU draft", "Compiled draft", "Mirror"]
     selector.set_on_gpu(False)
-    assert texts(selector) == ["Plain decoding", "CPU draft"]
+    assert texts(selector) == ["Plain decoding", "CPU draft", "Compiled draft", "Mirror"]
 
 
 def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> None:

@@ -85,7 +85,7 @@ def test_absurd_lengths_are_refused_before_anything_is_read(length):
 
 
 def test_a_request_ends_with_its_own_last_event_or_a_failure():
-    loaded = Loaded(PAIR, ("plain",), 0, 512, 0.1, 1.0)
+    loaded = Loaded(PAIR, ("plain",), (), 0, 512, 0.1, 1.0)
     generate = Generate(PAIR, ())
     failed = Failed(Problem("Kind", "No."))
     assert ends(Load(PAIR), loaded)

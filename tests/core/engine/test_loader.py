@@ -38,7 +38,8 @@ def tiny_folder(tmp_path):
 
 
 def test_the_demo_pair_is_ready_and_measured(demo):
-    assert demo.modes == ("plain", "gpu")
+    assert demo.modes == ("plain", "gpu", "ane", "mirror")
+    assert not demo.missing
     assert demo.block_size == 8
     assert len(demo.target.layers) == 30
     assert demo.target.context_length == 8192
