@@ -28,6 +28,13 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A prepared kernel on the disk is not as it was written.
+    Damaged {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The caller asked to stop.
     Cancelled,
 }
@@ -36,6 +43,14 @@ impl Error {
     /// A problem with a file of the draft.
     pub(crate) fn draft(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
         Self::Draft {
+            path: path.into(),
+            problem: problem.into(),
+        }
+    }
+
+    /// A problem with prepared kernels.
+    pub(crate) fn damaged(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
+        Self::Damaged {
             path: path.into(),
             problem: problem.into(),
         }
@@ -64,6 +79,13 @@ impl fmt::Display for Error {
                     folder.display()
                 )
             }
+            Self::Damaged { path, problem } => {
+                write!(
+                    f,
+                    "The prepared kernels are damaged: {}: {problem}",
+                    path.display()
+                )
+            }
             Self::Cancelled => f.write_str("The build was cancelled"),
         }
     }
@@ -74,7 +96,7 @@ impl StdError for Error {
         match self {
             Self::Graph(error) => Some(error),
             Self::Write { source, .. } => Some(source),
-            Self::Draft { .. } | Self::Request(_) | Self::Cancelled => None,
+            Self::Draft { .. } | Self::Request(_) | Self::Damaged { .. } | Self::Cancelled => None,
         }
     }
 }

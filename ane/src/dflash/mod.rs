@@ -9,6 +9,8 @@ pub mod ingest;
 pub mod layer;
 mod parts;
 mod safetensors;
+#[cfg(test)]
+pub(crate) mod samples;
 pub mod weights;
 
 use std::collections::BTreeMap;
