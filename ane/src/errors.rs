@@ -35,6 +35,13 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The system did not let a file be read, which may be sound.
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The caller asked to stop.
     Cancelled,
 }
@@ -86,6 +93,9 @@ impl fmt::Display for Error {
                     path.display()
                 )
             }
+            Self::Read { path, source } => {
+                write!(f, "{} cannot be read: {source}", path.display())
+            }
             Self::Cancelled => f.write_str("The build was cancelled"),
         }
     }
@@ -95,7 +105,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Graph(error) => Some(error),
-            Self::Write { source, .. } => Some(source),
+            Self::Write { source, .. } | Self::Read { source, .. } => Some(source),
             Self::Draft { .. } | Self::Request(_) | Self::Damaged { .. } | Self::Cancelled => None,
         }
     }

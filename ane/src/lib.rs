@@ -4,6 +4,7 @@ pub mod buffer;
 pub mod cpu_features;
 pub mod dflash;
 pub mod errors;
+pub mod kernels;
 pub mod mil;
 pub mod quantize;
 pub mod runtime;
