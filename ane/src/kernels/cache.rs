@@ -50,7 +50,11 @@ impl Cache {
         let cache = Self {
             folder: folder.into(),
         };
-        fs::create_dir_all(folder).map_err(|source| cache.failed(source))?;
+        fs::create_dir_all(folder).map_err(|source| match source.kind() {
+            // A file has its name.
+            io::ErrorKind::AlreadyExists => cache.failed(io::ErrorKind::NotADirectory.into()),
+            _ => cache.failed(source),
+        })?;
         Ok(cache)
     }
 

@@ -85,7 +85,7 @@ impl Manifest {
             relative_errors: loader.relative_errors,
             kept_fp16: loader.kept_fp16,
             factors: loader.factors,
-            seconds: watch.seconds.clone(),
+            seconds: watch.seconds(),
             created_s: seconds_since_1970(SystemTime::now()),
         })
     }
@@ -181,7 +181,8 @@ impl Entry {
         Ok(Self {
             path: path.into(),
             bytes,
-            last_used_s: used.map_or(manifest.created_s, seconds_since_1970),
+            // The clock of files is coarser.
+            last_used_s: used.map_or(0.0, seconds_since_1970).max(manifest.created_s),
             manifest,
         })
     }

@@ -72,8 +72,8 @@ pub struct Watch<'a> {
     began: Instant,
     stage_began: Instant,
     told: Instant,
-    /// By stage, over all programs.
-    pub seconds: BTreeMap<String, f64>,
+    /// By stage, without the present one.
+    seconds: BTreeMap<String, f64>,
 }
 
 impl<'a> Watch<'a> {
@@ -127,12 +127,18 @@ impl<'a> Watch<'a> {
         self.begin(Stage::Done, "")
     }
 
-    /// Add up the time of the present stage.
+    /// By stage, over all programs: what each has taken so far.
+    pub fn seconds(&self) -> BTreeMap<String, f64> {
+        let mut seconds = self.seconds.clone();
+        let present = seconds.entry(self.stage.name().into()).or_default();
+        *present += self.stage_began.elapsed().as_secs_f64();
+        seconds
+    }
+
+    /// The present stage has ended.
     fn count(&mut self) {
-        let now = Instant::now();
-        let seconds = (now - self.stage_began).as_secs_f64();
-        self.stage_began = now;
-        *self.seconds.entry(self.stage.name().into()).or_default() += seconds;
+        self.seconds = self.seconds();
+        self.stage_began = Instant::now();
         if !matches!(self.stage, Stage::Hash | Stage::Wait) && self.done < self.total {
             self.done += 1;
         }
