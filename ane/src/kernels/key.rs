@@ -131,7 +131,7 @@ impl Fingerprint {
     /// From the hashes that `cache` remembers, or from the files.
     ///
     /// # Errors
-    /// [`Error::Draft`] where a file cannot be read, [`Error::Write`], [`Error::Cancelled`].
+    /// [`Error::Draft`] where a file cannot be read, [`Error::Cancelled`].
     pub fn of(draft: &Draft, cache: &Cache, watch: &mut Watch<'_>) -> Result<Self, Error> {
         let index_path = cache.folder().join(INDEX_FILE);
         let mut index = read_index(&index_path);
@@ -156,7 +156,8 @@ impl Fingerprint {
         }
         if changed {
             index.retain(|path, _| Path::new(path).exists());
-            write_index(&index_path, &index).map_err(|source| cache.failed(source))?;
+            // What cannot be remembered is read again next time.
+            let _ = write_index(&index_path, &index);
         }
         Ok(Self { files })
     }

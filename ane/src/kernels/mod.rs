@@ -11,6 +11,7 @@ mod key;
 mod lock;
 mod watch;
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -124,37 +125,43 @@ fn make(
     let path = cache.path(&parts.key());
     let failed = |source| cache.failed(source);
     let scratch = Scratch::beside(&path).map_err(failed)?;
-    let mut loader = Loader::new(draft, options.precision);
+    let watch = RefCell::new(watch); // for the loader, and for what it is asked in between
+    let tick = || watch.borrow_mut().tick();
+    let begin = |stage, program: &str| watch.borrow_mut().begin(stage, program);
+    let mut loader = Loader::new(draft, options.precision).ticking(&tick);
     let mut programs = vec![];
     let mut name = String::new();
-    each_program(
-        draft,
-        &mut loader,
-        options,
-        &mut |upcoming, _| match upcoming {
-            Upcoming::Name(upcoming) => {
-                name = upcoming.into();
-                watch.begin(Stage::Quantise, upcoming)
+    let mut tell = |upcoming: Upcoming<'_>, _| match upcoming {
+        Upcoming::Name(upcoming) => {
+            name = upcoming.into();
+            begin(Stage::Quantise, upcoming)
+        }
+        Upcoming::Weights => begin(Stage::Build, &name),
+        Upcoming::Program(program) => {
+            begin(Stage::Write, &name)?;
+            let package = scratch.folder().join(package_name(&program.name));
+            write_package(&program, &package).map_err(failed)?;
+            if compiler.compiles() {
+                begin(Stage::Compile, &name)?;
+                compiler.compile(&package, &mut || tick())?;
             }
-            Upcoming::Weights => watch.begin(Stage::Build, &name),
-            Upcoming::Program(program) => {
-                watch.begin(Stage::Write, &name)?;
-                let package = scratch.folder().join(package_name(&program.name));
-                write_package(&program, &package).map_err(failed)?;
-                if compiler.compiles() {
-                    watch.begin(Stage::Compile, &name)?;
-                    compiler.compile(&package, &mut || watch.tick())?;
-                }
-                programs.push(program.name);
-                Ok(())
-            }
-        },
-    )?;
-    watch.begin(Stage::Seal, "")?;
+            programs.push(program.name);
+            Ok(())
+        }
+    };
+    each_program(draft, &mut loader, options, &mut tell)?;
+    begin(Stage::Seal, "")?;
     fingerprint.check_unchanged()?;
-    let manifest = Manifest::of(scratch.folder(), draft, parts, programs, loader, watch)?;
+    let manifest = Manifest::of(
+        scratch.folder(),
+        draft,
+        parts,
+        programs,
+        loader,
+        &mut watch.borrow_mut(),
+    )?;
     manifest.write(scratch.folder()).map_err(failed)?;
-    watch.end()?;
+    watch.borrow_mut().end()?;
     scratch.commit().map_err(failed)?;
     Entry::open(&path, Check::Sizes)
 }
