@@ -164,19 +164,21 @@ impl Cache {
 /// # Errors
 /// [`Error::Read`].
 pub fn list(folder: &Path) -> Result<Vec<Result<Entry, Damaged>>, Error> {
-    let entries = names(folder)?
-        .into_iter()
-        .filter(|name| is_key(name))
-        .map(|key| {
-            let path = folder.join(&key);
-            Entry::open(&path, Check::Sizes).map_err(|error| Damaged {
+    let mut entries = vec![];
+    for key in names(folder)?.into_iter().filter(|name| is_key(name)) {
+        let path = folder.join(&key);
+        match Entry::open(&path, Check::Sizes) {
+            Ok(entry) => entries.push(Ok(entry)),
+            Err(_) if !path.exists() => {} // removed meanwhile
+            Err(error) => entries.push(Err(Damaged {
                 bytes: folder_bytes(&path),
                 problem: error.to_string(),
                 key,
                 path,
-            })
-        });
-    Ok(entries.collect())
+            })),
+        }
+    }
+    Ok(entries)
 }
 
 /// Remove the entries `keys`, sound or not, or all and whatever else a cache keeps. The result is how many bytes it were.
