@@ -6,16 +6,24 @@ from typing import Literal, final
 __all__ = [
     "AneError",
     "BuildReport",
+    "CorruptKernels",
     "CpuRuntime",
+    "DamagedKernels",
     "Draft",
     "DraftInfo",
     "InvalidDraft",
+    "Kernels",
     "Package",
+    "Placement",
     "Program",
     "WriteFailed",
     "build_packages",
+    "compile_kernels",
     "cpu_features",
     "inspect_draft",
+    "list_kernels",
+    "place_kernels",
+    "remove_kernels",
     "tap_scale",
     "version",
 ]
@@ -28,6 +36,9 @@ class InvalidDraft(AneError):
 
 class WriteFailed(AneError):
     """Packages could not be written to the disk. The message names the folder."""
+
+class CorruptKernels(AneError):
+    """Prepared kernels on the disk are damaged or cannot be read. The message names the file and the problem."""
 
 @final
 class DraftInfo:
@@ -102,6 +113,113 @@ class BuildReport:
         """By tensor: the power of two that its inputs are multiplied by and that it undoes, where that is not 1."""
 
 @final
+class Kernels:
+    """A draft's programs, prepared and kept in a cache folder."""
+
+    @property
+    def path(self) -> Path:
+        """Their folder."""
+
+    @property
+    def key(self) -> str:
+        """The folder's name: 16 hexadecimal digits that stand for all that the kernels depend on."""
+
+    @property
+    def hit(self) -> bool:
+        """Whether they were there already."""
+
+    @property
+    def replaced(self) -> str | None:
+        """What was wrong with damaged ones in their place, which were removed for them."""
+
+    @property
+    def bytes(self) -> int:
+        """All files."""
+
+    @property
+    def programs(self) -> list[str]:
+        """Names, in order of use: ingest, then the layers."""
+
+    @property
+    def draft(self) -> Path:
+        """The folder that they were made of. The same draft in another folder has the same kernels."""
+
+    @property
+    def precision(self) -> Literal["w8a16", "fp16"]: ...
+    @property
+    def width(self) -> int:
+        """Columns of a layer's program."""
+
+    @property
+    def context(self) -> int:
+        """Positions of context."""
+
+    @property
+    def runtime(self) -> str:
+        """What they are for: `cpu` for `CpuRuntime`."""
+
+    @property
+    def relative_errors(self) -> dict[str, float]:
+        """As in `BuildReport`."""
+
+    @property
+    def kept_fp16(self) -> list[str]:
+        """As in `BuildReport`."""
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """As in `BuildReport`."""
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """By stage: what making them took, over all programs."""
+
+    @property
+    def created_s(self) -> float:
+        """When they were made, in seconds since 1970."""
+
+    @property
+    def last_used_s(self) -> float:
+        """When they were last asked for, before now, in seconds since 1970."""
+
+@final
+class DamagedKernels:
+    """A folder in a cache that holds no whole kernels. The next `compile_kernels` for them makes them anew."""
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+
+    @property
+    def key(self) -> str:
+        """The folder's name."""
+
+    @property
+    def bytes(self) -> int:
+        """All files in it."""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in one sentence."""
+
+@final
+class Placement:
+    """Where the operations of a program would run: three shares of 1."""
+
+    @property
+    def program(self) -> str: ...
+    @property
+    def operations(self) -> int:
+        """How many it has that compute something."""
+
+    @property
+    def neural_engine(self) -> float: ...
+    @property
+    def gpu(self) -> float: ...
+    @property
+    def cpu(self) -> float: ...
+
+@final
 class CpuRuntime:
     """Runs programs on the processor. Its programs share its threads."""
 
@@ -125,6 +243,13 @@ class CpuRuntime:
         """The programs that `build_packages` would write, ready to run: ingest, then the layers.
 
         Raises `InvalidDraft`; `AneError` for a size or precision that there is not.
+        """
+
+    def load_kernels(self, kernels: Kernels) -> list[Program]:
+        """The programs of prepared kernels, ready to run: the same as those of `load`.
+
+        All files are compared with their checksums first (a second for 1.5 GB on one core).
+        Raises `CorruptKernels`. Damaged ones are removed, so that the next `compile_kernels` makes them anew.
         """
 
 @final
@@ -156,15 +281,16 @@ class Program:
 class Draft:
     """A draft at work: its programs, and the context of one conversation.
 
-    Arrays are objects that lend memory through the buffer protocol, with any positive strides: float16 or float32, those
-    that are read also int32. Every call runs without the interpreter's lock, one at a time; nobody may write to its arrays
-    meanwhile. All raise `AneError` for arrays of other types or shapes.
+    Arrays are objects that lend memory through the buffer protocol, with any positive strides: float16 or float32,
+    those that are read also int32. Every call runs without the interpreter's lock, one at a time; nobody may write to
+    its arrays meanwhile. All raise `AneError` for arrays of other types or shapes.
     """
 
     def __new__(cls, folder: str | PathLike[str], programs: Sequence[Program]) -> Draft:
         """The draft in `folder` with its programs as `CpuRuntime.load` gives them.
 
-        Programs of layers may come in several widths, one set behind the other: a block takes the narrowest that holds it.
+        Programs of layers may come in several widths, one set behind the other: a block takes the narrowest that holds
+        it.
 
         Raises `InvalidDraft`; `AneError` for programs of another draft.
         """
@@ -201,10 +327,10 @@ class Draft:
     def trim_to(self, length: int) -> None:
         """Forget positions from `length` on. 0 begins another conversation."""
 
-    def run(
-        self, embeddings: object, positions: Sequence[int], hidden: object, *, mask: object | None = None
-    ) -> None:
-        """Run a block: `embeddings` [columns, hidden] at `positions` to `hidden` [columns, hidden], after the final norm.
+    def run(self, embeddings: object, positions: Sequence[int], hidden: object, *, mask: object | None = None) -> None:
+        """Run a block: `embeddings` [columns, hidden] at `positions` to `hidden` [columns, hidden].
+
+        The result is what leaves the final norm.
 
         Columns see the context, and each other where `mask` allows it: contiguous booleans [columns, columns], queries
         before keys. Without one all see each other. What the layers add to that (a window, no look ahead) is added here.
@@ -240,6 +366,48 @@ def build_packages(
 
     Raises `InvalidDraft`, `WriteFailed`; `AneError` for a size or precision that there is not.
     """
+
+def compile_kernels(
+    draft: str | PathLike[str],
+    cache: str | PathLike[str],
+    *,
+    precision: Literal["w8a16", "fp16"] = "w8a16",
+    width: int = 64,
+    context: int = 2048,
+    progress: Callable[[str, str, int, int, float], object] | None = None,
+) -> Kernels:
+    """The prepared kernels of the draft in the folder `draft`: those in the folder `cache`, or new ones, kept there.
+
+    Kernels there are found by the contents of config and weights, `precision`, `width` and `context` (as in
+    `build_packages`), the builder and the system. Files must all have their sizes; damaged kernels are replaced.
+    Of several processes that want the same kernels one makes them and the others wait. Kernels appear whole or not at
+    all: no error, exception or end of the process leaves a part of them that counts.
+
+    `progress` gets the stage (`hash`: the draft is read for the key, unless its files are known; `wait`: another
+    process makes the kernels; for each program `quantise`, `build`, `write` and, where the system has a compiler,
+    `compile`; `seal`: checksums; `done`), the program (empty where it is about none), the steps done, their total, and
+    the seconds so far: when each stage begins, and within long ones about ten times a second. What it raises stops the
+    work and is raised here, as is the KeyboardInterrupt of a main thread, and nothing is left.
+
+    Raises `InvalidDraft`, `WriteFailed`; `CorruptKernels` where a file cannot be read; `AneError` for a size or
+    precision that there is not.
+    """
+
+def list_kernels(cache: str | PathLike[str]) -> list[Kernels | DamagedKernels]:
+    """All kernels in the folder `cache`, in the order of their keys. Looks at names and sizes of files only.
+
+    Raises `CorruptKernels` where the folder cannot be read.
+    """
+
+def remove_kernels(cache: str | PathLike[str], keys: list[str] | None = None) -> int:
+    """Remove the kernels with these keys from the folder `cache`, or all and what else is kept there.
+
+    Returns how many bytes they had. Raises `AneError` for a key that there is not, and then removes nothing;
+    `WriteFailed`, `CorruptKernels` where the disk does not let it.
+    """
+
+def place_kernels(kernels: Kernels) -> list[Placement]:
+    """Where each program would run, in order of use. Raises as `CpuRuntime.load_kernels`."""
 
 def version() -> str:
     """The crate's version."""

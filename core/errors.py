@@ -69,6 +69,14 @@ class PromptTooLong(MirrorError):
     """The conversation does not fit into the target's context."""
 
 
+class KernelsNotWritten(MirrorError):
+    """The disk did not take prepared kernels."""
+
+
+class CorruptKernels(MirrorError):
+    """Prepared kernels on the disk are damaged or cannot be read."""
+
+
 class EngineBusy(MirrorError):
     """Another window or terminal holds the engine."""
 

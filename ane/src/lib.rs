@@ -5,6 +5,7 @@ pub mod cpu_features;
 pub mod dflash;
 pub mod draft;
 pub mod errors;
+pub mod kernels;
 pub mod mil;
 pub mod quantize;
 pub mod runtime;

@@ -4,17 +4,30 @@ use std::str::FromStr;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use serde::{Deserialize, Serialize};
 
 use crate::errors::Error;
 use crate::mil::operations::{Operation, QuantizedTensor, Tensor};
 
 /// How the weights of convolutions are kept. Activations are fp16 in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 8 bits a weight, symmetric (-127..127), one fp16 scale an output channel.
     W8a16,
     /// Half precision.
     Fp16,
+}
+
+impl Precision {
+    /// The name that it is chosen by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::W8a16 => "w8a16",
+            Self::Fp16 => "fp16",
+        }
+    }
 }
 
 impl FromStr for Precision {

@@ -1,6 +1,7 @@
 //! The Python face of the crate: conversions and nothing else.
 
 mod drafts;
+mod kernels;
 mod programs;
 mod running;
 
@@ -29,6 +30,11 @@ mod _native {
     #[pymodule_export]
     use super::drafts::{
         BuildReport, DraftInfo, InvalidDraft, Package, WriteFailed, build_packages, inspect_draft,
+    };
+    #[pymodule_export]
+    use super::kernels::{
+        CorruptKernels, DamagedKernels, Kernels, Placement, compile_kernels, list_kernels,
+        place_kernels, remove_kernels,
     };
     #[pymodule_export]
     use super::programs::{CpuRuntime, Program};

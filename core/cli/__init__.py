@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 
 from core import __version__
-from core.cli import bench, chat, doctor
-from core.cli.common import print_problem
+from core.cli import bench, chat, doctor, kernels
+from core.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, print_problem
 from core.errors import MirrorError
 
 
@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mirror-sd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (chat, bench, doctor):
+    for command in (chat, bench, kernels, doctor):
         command.add_command(commands)
     return parser
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
         code: int = arguments.run(arguments)
     except MirrorError as error:
         print_problem(error.problem)
-        return 1
+        return EXIT_FAILED
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
     return code

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from typing import Any
 
-import msgspec
-
-from core.cli.common import StatusLine, add_pair_options, chosen_pair, engine, events_of, print_problem
+from core.cli.common import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    StatusLine,
+    add_pair_options,
+    chosen_pair,
+    engine,
+    events_of,
+    print_event,
+    print_problem,
+)
 from core.client import EngineClient
 from core.errors import BadRequest
 from core.protocol import (
@@ -25,9 +32,6 @@ from core.protocol import (
     Progress,
     Step,
 )
-
-_EXIT_FAILED = 1
-_EXIT_INTERRUPTED = 130
 
 
 def add_command(commands: Any) -> None:
@@ -114,10 +118,10 @@ class Chat:
                 self._show(event)
             if isinstance(event, Failed):
                 self._messages.pop()
-                code = _EXIT_FAILED
+                code = EXIT_FAILED
             elif isinstance(event, Done):
                 self._messages.append(ChatMessage("assistant", event.text))
-                code = _EXIT_INTERRUPTED if event.finish_reason == "cancelled" else 0
+                code = EXIT_INTERRUPTED if event.finish_reason == "cancelled" else 0
         return code
 
     def _show(self, event: Event) -> None:
@@ -154,10 +158,3 @@ def statistics_line(done: Done) -> str:
         )
     figures.append(f"ended by {done.finish_reason.replace('_', ' ')}")
     return " | ".join(figures)
-
-
-def print_event(event: Event) -> None:
-    """One event as a line of JSON: its fields, and its name as `event`."""
-    fields: dict[str, Any] = msgspec.to_builtins(event)
-    name = str(fields.pop("type")).lower()
-    print(json.dumps({"event": name, **fields}, ensure_ascii=False), flush=True)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
 
 from core.client import Call, EngineClient
 from core.errors import Problem
 from core.pairs import Pair, pair_from_paths
 from core.protocol import Event, Progress
+
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
@@ -80,3 +87,10 @@ async def events_of(call: Call) -> AsyncIterator[Event]:
 def print_problem(problem: Problem) -> None:
     """An error as the terminal shows it: a sentence and a hint, on standard error."""
     print(f"mirror-sd: {problem.sentence}\n  {problem.hint}".rstrip(), file=sys.stderr)
+
+
+def print_event(event: Event) -> None:
+    """One event as a line of JSON: its fields, and its name as `event`."""
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    name = str(fields.pop("type")).lower()
+    print(json.dumps({"event": name, **fields}, ensure_ascii=False), flush=True)

@@ -16,8 +16,9 @@ import mlx.core as mx
 
 import ane
 from core import __version__
-from core.engine import BLAS
+from core.engine import BLAS, kernels
 from core.errors import BadRequest, Cancelled
+from core.kernel_messages import KernelRequest
 from core.lock import EngineLock
 from core.pairs import Pair
 from core.protocol import (
@@ -72,6 +73,8 @@ class Service:
             yield from self._generate(request, cancelled)
         elif isinstance(request, Benchmark):
             yield from self._benchmark(request, cancelled)
+        elif isinstance(request, KernelRequest):
+            yield from kernels.answer(request, cancelled)
         else:
             raise BadRequest(f"The engine does not answer {type(request).__name__}.")
 

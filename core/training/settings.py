@@ -31,8 +31,8 @@ class Settings(msgspec.Struct, frozen=True):
     learning_rate: float = 5e-4
     conversations_a_step: int = 2
     blocks_a_conversation: int = 64
-    shard_rows: int = 96
-    """Conversations that are written at once."""
+    shard_rows: int = 192
+    """Conversations that are written at once: a product of 192 rows costs 1.6 times one of 96."""
     max_tokens: int = 640
     """Of a conversation in every fourth shard; of half as many in the others."""
     held_out: int = 24

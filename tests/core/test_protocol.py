@@ -9,6 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Problem, ProtocolError
+from core.kernel_messages import (
+    BuildKernels,
+    CleanKernels,
+    CompileKernels,
+    KernelEntry,
+    KernelList,
+    KernelOptions,
+    KernelPackage,
+    KernelProgress,
+    KernelReport,
+    KernelsBuilt,
+    KernelsCleaned,
+    KernelsCompiled,
+    KernelsPlaced,
+    ListKernels,
+    PlaceKernels,
+    ProgramPlacement,
+)
 from core.pairs import Pair
 from core.protocol import (
     HEADER_BYTES,
@@ -35,6 +53,16 @@ from core.protocol import (
 
 OPTIONS = GenerateOptions(mode="plain", width=4, max_tokens=10, temperature=0.5, seed=3, top_k=9, stop=("a", "b"))
 PAIR = Pair("pair", "/models/target", None)
+REPORT = KernelReport({"fc.weight": 0.01}, ("fc.weight",), {})
+ENTRY = KernelEntry("0" * 16, "/kernels/0", 3, "/drafts/one", KernelOptions(), "cpu", ("layer0",), 1.0, 2.0)
+KERNEL_REQUESTS = [BuildKernels("", ""), CompileKernels(""), PlaceKernels(""), ListKernels(), CleanKernels(None)]
+LAST_OF = {
+    KernelsBuilt: [BuildKernels],
+    KernelsCompiled: [CompileKernels],
+    KernelsPlaced: [PlaceKernels],
+    KernelList: [ListKernels],
+    KernelsCleaned: [CleanKernels],
+}
 
 
 def payload(frame):
@@ -50,6 +78,12 @@ def payload(frame):
         Unload(),
         Cancel(7),
         Generate(PAIR, (ChatMessage("user", "Grüße 👋🏽"),), OPTIONS),
+        BuildKernels("/drafts/one", "/out", KernelOptions("fp16", 16, 512)),
+        CompileKernels("/drafts/one"),
+        PlaceKernels("/drafts/one"),
+        ListKernels(),
+        CleanKernels(("0123456789abcdef",)),
+        CleanKernels(None),
     ],
     ids=lambda request_: type(request_).__name__,
 )
@@ -62,6 +96,25 @@ def test_requests_come_back_as_sent(request_):
 def test_events_come_back_as_sent(text, call_id):
     frame = EventFrame(call_id, Failed(Problem("Kind", text, text, text)))
     assert decode_event(payload(frame)) == frame
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        KernelProgress("quantise", "layer0", 3, 13, 0.5),
+        KernelsBuilt((KernelPackage("layer0", "/out/layer0", 7),), REPORT),
+        KernelsCompiled(ENTRY, False, "", {"hash": 0.1}, 0.5, REPORT),
+        KernelList("/kernels", (ENTRY, KernelEntry("0" * 16, "/kernels/0", 3, problem="Damaged."))),
+        KernelsCleaned(2, 10),
+        KernelsPlaced("0" * 16, "cpu", (ProgramPlacement("layer0", 94, 0.0, 0.0, 1.0),)),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_events_about_kernels_come_back_and_end_what_they_answer(event):
+    frame = EventFrame(3, event)
+    assert decode_event(payload(frame)) == frame
+    ended = [type(request) for request in KERNEL_REQUESTS if ends(request, event)]
+    assert ended == LAST_OF.get(type(event), [])
 
 
 @given(st.binary(max_size=300))

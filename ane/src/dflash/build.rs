@@ -23,6 +23,9 @@ pub const WIDTHS: [usize; 3] = [16, 32, 64];
 /// Positions of context that a layer's program may have; the smallest is for tests.
 pub const CONTEXTS: [usize; 3] = [512, 2048, 4096];
 
+/// Goes up with every change that gives a draft other packages: prepared kernels are only used by the builder that made them.
+pub const BUILDER_VERSION: u32 = 1;
+
 /// What is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -129,6 +132,7 @@ pub fn build_packages(
         options,
         &mut |program, done| match program {
             Upcoming::Name(name) => announce(name, done),
+            Upcoming::Weights => Ok(()),
             Upcoming::Program(program) => write(&program),
         },
     )?;
@@ -146,6 +150,8 @@ pub fn build_packages(
 pub enum Upcoming<'a> {
     /// The next program is about to be made. A layer's name comes without its sizes.
     Name(&'a str),
+    /// Its weights are read and converted; the graph comes next.
+    Weights,
     /// Here it is.
     Program(Program),
 }
@@ -168,6 +174,7 @@ pub fn each_program(
             Some(weights) => weights,
             None => loader.ingest()?,
         };
+        tell(Upcoming::Weights, done)?;
         let program = ingest_program(&draft.config, &weights, rows)?;
         tell(Upcoming::Program(program), done)?;
         ingest = Some(weights);
@@ -177,6 +184,7 @@ pub fn each_program(
         let done = INGEST_ROWS.len() + layer;
         tell(Upcoming::Name(&format!("layer{layer}")), done)?;
         let weights = loader.layer(layer)?;
+        tell(Upcoming::Weights, done)?;
         let Options { width, context, .. } = options;
         let program = layer_program(&draft.config, &weights, layer, width, context)?;
         tell(Upcoming::Program(program), done)?;

@@ -10,14 +10,19 @@ pub mod layer;
 mod parts;
 pub mod rope;
 mod safetensors;
+#[cfg(test)]
+pub(crate) mod samples;
 pub mod weights;
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use crate::errors::Error;
 use config::DraftConfig;
 use safetensors::TensorFiles;
+
+const CONFIG_FILE: &str = "config.json";
 
 /// A draft's folder: its config, and its tensors where they lie.
 pub struct Draft {
@@ -35,7 +40,7 @@ impl Draft {
     /// # Errors
     /// [`Error::Draft`], naming the file and what is wrong with it.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        let config = DraftConfig::read(&folder.join("config.json"))?;
+        let config = DraftConfig::read(&folder.join(CONFIG_FILE))?;
         let tensors = TensorFiles::open(folder)?;
         let shapes = expected_shapes(&config);
         tensors.check(&shapes)?;
@@ -45,6 +50,12 @@ impl Draft {
             tensors,
             shapes,
         })
+    }
+
+    /// Config and weights.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let weights = self.tensors.files().iter().cloned();
+        iter::once(self.folder.join(CONFIG_FILE)).chain(weights)
     }
 }
 

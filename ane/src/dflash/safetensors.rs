@@ -89,6 +89,11 @@ impl TensorFiles {
         })
     }
 
+    /// In the order of their names.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// Check that there are exactly the tensors `expected`, of these shapes.
     ///
     /// # Errors

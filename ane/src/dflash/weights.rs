@@ -67,6 +67,7 @@ pub struct LayerWeights {
 pub struct Loader<'a> {
     draft: &'a Draft,
     precision: Precision,
+    tick: &'a dyn Fn() -> Result<(), Error>,
     /// By tensor: root of squared errors over squared weights.
     pub relative_errors: BTreeMap<String, f64>,
     /// Tensors that 8 bits would have changed too much.
@@ -82,10 +83,18 @@ impl<'a> Loader<'a> {
         Self {
             draft,
             precision,
+            tick: &|| Ok(()),
             relative_errors: BTreeMap::new(),
             kept_fp16: BTreeSet::new(),
             factors: BTreeMap::new(),
         }
+    }
+
+    /// Call `tick` at each tensor, and stop with its error.
+    #[must_use]
+    pub fn ticking(mut self, tick: &'a dyn Fn() -> Result<(), Error>) -> Self {
+        self.tick = tick;
+        self
     }
 
     /// The weights of the ingest programs.
@@ -173,6 +182,7 @@ impl<'a> Loader<'a> {
     }
 
     fn matrix(&self, name: &str) -> Result<Matrix, Error> {
+        (self.tick)()?;
         let columns = self.draft.shapes[name][1];
         let values = self.draft.tensors.read(name)?;
         Ok(Matrix { values, columns })
@@ -235,6 +245,7 @@ impl<'a> Loader<'a> {
         channels: usize,
         precision: Precision,
     ) -> Result<(Linear, Loss), Error> {
+        (self.tick)()?;
         let mut loss = Loss::default();
         let mut weights = vec![];
         for first in (0..matrix.columns).step_by(channels) {

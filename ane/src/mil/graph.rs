@@ -1,10 +1,13 @@
 //! Programs: values and the operations that make them, each checked when it is added.
 
+mod restore;
+
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 
 use super::operations::{BinaryFunction, Operation, ReduceFunction, Tensor, UnaryFunction};
+pub(super) use restore::Restorer;
 
 /// What elements a tensor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,12 @@
 //!
 //! Facts about the format: apple/coremltools (`mlmodel/format`, BSD-3-Clause). The code is our own.
 
+mod decode;
 mod encode;
 pub mod graph;
 pub mod operations;
 pub mod package;
 mod protobuf;
+pub mod read;
 pub(crate) mod shapes;
 mod weight_blob;

@@ -10,8 +10,11 @@ use super::encode::encode;
 use super::graph::Program;
 use super::weight_blob::BlobWriter;
 
+pub(super) const MANIFEST_FILE: &str = "Manifest.json";
+pub(super) const MODEL_FILE: &str = "Data/com.apple.CoreML/model.mlmodel";
+pub(super) const WEIGHTS_FILE: &str = "Data/com.apple.CoreML/weights/weight.bin";
 /// Any identifiers will do, as long as they differ within the package.
-const MANIFEST: &str = r#"{
+pub(super) const MANIFEST: &str = r#"{
   "fileFormatVersion": "1.0.0",
   "itemInfoEntries": {
     "6D697272-6F72-4D6F-8465-6C0000000001": {
@@ -39,18 +42,17 @@ const MANIFEST: &str = r#"{
 /// Those of the disk.
 pub fn write_package(program: &Program, folder: &Path) -> io::Result<()> {
     fs::create_dir(folder)?;
-    let data = folder.join("Data/com.apple.CoreML");
-    let weights = data.join("weights");
-    fs::create_dir_all(&weights)?;
-    let mut blobs = BlobWriter::new(BufWriter::new(File::create(weights.join("weight.bin"))?))?;
+    let weights = folder.join(WEIGHTS_FILE);
+    fs::create_dir_all(weights.with_file_name(""))?;
+    let mut blobs = BlobWriter::new(BufWriter::new(File::create(weights)?))?;
     let model = encode(program, &mut blobs)?;
     let file = blobs
         .finish()?
         .into_inner()
         .map_err(io::IntoInnerError::into_error)?;
     file.sync_all()?;
-    write(&data.join("model.mlmodel"), &model.encode_to_vec())?;
-    write(&folder.join("Manifest.json"), MANIFEST.as_bytes())
+    write(&folder.join(MODEL_FILE), &model.encode_to_vec())?;
+    write(&folder.join(MANIFEST_FILE), MANIFEST.as_bytes())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

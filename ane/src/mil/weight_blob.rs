@@ -64,6 +64,11 @@ impl<W: Write + Seek> BlobWriter<W> {
         Ok(offset)
     }
 
+    /// How many bytes the file has.
+    pub fn bytes(&self) -> u64 {
+        self.position
+    }
+
     /// Complete the header; the result is the file.
     ///
     /// # Errors
@@ -90,6 +95,96 @@ impl<W: Write + Seek> BlobWriter<W> {
         self.position = data + bytes;
         self.blobs += 1;
         Ok(offset)
+    }
+}
+
+/// The blobs of a file in the order in which they were written.
+///
+/// It looks at what it needs to find them. Whether the file is one of ours, only a comparison with [`Compare`] shows.
+pub struct BlobReader<'a> {
+    file: &'a [u8],
+    position: u64,
+}
+
+impl<'a> BlobReader<'a> {
+    /// The blobs of `file`.
+    pub fn new(file: &'a [u8]) -> Self {
+        Self {
+            file,
+            position: ALIGNMENT,
+        }
+    }
+
+    /// The data of the next blob, which must be at `offset`.
+    ///
+    /// # Errors
+    /// What is wrong with it, as half a sentence.
+    pub fn next(&mut self, offset: u64) -> Result<&'a [u8], String> {
+        if self.position.checked_next_multiple_of(ALIGNMENT) != Some(offset) {
+            return Err(format!("it names a weight at {offset}, where none begins"));
+        }
+        let found = || {
+            let head = self.file.get(usize::try_from(offset).ok()?..)?;
+            let bytes = u64::from_le_bytes(head.get(8..16)?.try_into().ok()?);
+            head.get(ALIGNMENT as usize..)?
+                .get(..usize::try_from(bytes).ok()?)
+        };
+        let data = found().ok_or_else(|| format!("the weight at {offset} is cut off"))?;
+        self.position = offset + ALIGNMENT + data.len() as u64;
+        Ok(data)
+    }
+}
+
+/// A file that is not written but compared with what would be.
+pub struct Compare<'a> {
+    expected: &'a [u8],
+    position: usize,
+    /// Written first and last.
+    header: [u8; ALIGNMENT as usize],
+}
+
+impl<'a> Compare<'a> {
+    /// Nothing of `expected` has been compared yet.
+    pub fn new(expected: &'a [u8]) -> Self {
+        Self {
+            expected,
+            position: 0,
+            header: [0; ALIGNMENT as usize],
+        }
+    }
+
+    /// Whether what was written is all of the file, for one whose writing ended in its header.
+    pub fn is_same(&self, bytes: u64) -> bool {
+        self.expected.len() as u64 == bytes && self.expected.starts_with(&self.header)
+    }
+}
+
+impl Write for Compare<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = self.position + bytes.len();
+        if let Some(header) = self.header.get_mut(self.position..end) {
+            header.copy_from_slice(bytes);
+        } else if self.expected.get(self.position..end) != Some(bytes) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.position = end;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Compare<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match to {
+            SeekFrom::Start(position) => {
+                self.position = position as usize;
+                Ok(position)
+            }
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 }
 

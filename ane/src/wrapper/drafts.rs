@@ -8,6 +8,7 @@ use pyo3::create_exception;
 use pyo3::prelude::*;
 
 use super::AneError;
+use super::kernels::CorruptKernels;
 use crate::dflash::Draft;
 use crate::dflash::build::{self, Options};
 use crate::dflash::config::DraftConfig;
@@ -32,6 +33,7 @@ impl From<Error> for PyErr {
         match error {
             Error::Draft { .. } => InvalidDraft::new_err(sentence),
             Error::Write { .. } => WriteFailed::new_err(sentence),
+            Error::Damaged { .. } | Error::Read { .. } => CorruptKernels::new_err(sentence),
             Error::Request(_) | Error::Graph(_) | Error::Cancelled => AneError::new_err(sentence),
         }
     }

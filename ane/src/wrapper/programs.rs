@@ -8,11 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::AneError;
+use super::kernels::Kernels;
 use crate::dflash::Draft;
 use crate::dflash::build::{Options, Upcoming, each_program};
 use crate::dflash::weights::Loader;
 use crate::draft::SharedProgram;
 use crate::errors::Error;
+use crate::kernels::read_programs;
+use crate::mil::graph;
 use crate::runtime::host_buffer::{self, HostBuffer};
 use crate::runtime::{LoadedProgram, Port, Runtime, cpu};
 
@@ -65,16 +68,31 @@ impl CpuRuntime {
             let mut loader = Loader::new(&draft, options.precision);
             each_program(&draft, &mut loader, options, &mut |upcoming, _| {
                 if let Upcoming::Program(program) = upcoming {
-                    let loaded = self
-                        .runtime
-                        .load(&program)
-                        .map_err(|error| Error::Request(error.to_string()))?;
-                    programs.push(Program::new(loaded));
+                    programs.push(self.prepare(&program)?);
                 }
                 Ok(())
             })?;
             Ok(programs)
         })
+    }
+
+    fn load_kernels(&self, py: Python<'_>, kernels: &Kernels) -> PyResult<Vec<Program>> {
+        py.detach(|| {
+            let mut programs = vec![];
+            read_programs(&kernels.path, &mut |program| {
+                programs.push(self.prepare(&program)?);
+                Ok(())
+            })?;
+            Ok(programs)
+        })
+    }
+}
+
+impl CpuRuntime {
+    fn prepare(&self, program: &graph::Program) -> Result<Program, Error> {
+        let loaded = self.runtime.load(program);
+        let loaded = loaded.map_err(|error| Error::Request(error.to_string()))?;
+        Ok(Program::new(loaded))
     }
 }
 
