@@ -78,7 +78,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
         folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
         drafter = yield from _stage(1, cancelled, lambda: load_drafter(folder, target, dtype))
         try:
-            programs = yield from _stage(2, cancelled, lambda: load_programs(folder, target))
+            programs = yield from _stage(2, cancelled, lambda: load_programs(folder, target, cancelled))
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
     loaded = LoadedPair(pair, target, tokenizer, drafter, programs, missing, Session(target, drafter), PlainCost())
