@@ -334,13 +334,13 @@ class Draft:
         The result is what leaves the final norm.
 
         Columns see the context, and each other where `mask` allows it: contiguous booleans [columns, columns], queries
-        before keys. Without one all see each other. What the layers add to that (a window, no look ahead) is added here.
+        before keys. Without one all see each other. What the layers add to that (a window, no look ahead) is added.
 
         Raises `AneError` also where half precision does not hold the draft's numbers.
         """
 
     def rows(self, layer: int, rows: object) -> None:
-        """Copy what entered a layer in the last run into `rows` [columns, hidden]; beyond the last layer, its result."""
+        """Copy what entered a layer in the last run into `rows` [columns, hidden]; beyond the last, the result."""
 
     def placement(self) -> list[Placement]:
         """Of each program, in the order in which they were given. As `Program.placement`."""

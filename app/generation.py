@@ -27,6 +27,7 @@ from core.protocol import (
     Load,
     Loaded,
     Mode,
+    ModeChanged,
     Prefill,
     Progress,
     Request,
@@ -78,6 +79,8 @@ class Generation(QObject):
     """The next piece of the model's thinking, which is no part of the answer."""
     answer_ended = Signal(object)
     """`Answer`."""
+    mode_changed = Signal(object)
+    """`ModeChanged`: the answer goes on in another mode."""
     failed = Signal(object)
     """`Problem`."""
     cleared = Signal()
@@ -287,6 +290,8 @@ class Generation(QObject):
             if event.thinking:
                 self.thinking_added.emit(event.thinking)
             self._add_text(event.text)
+        elif isinstance(event, ModeChanged):
+            self.mode_changed.emit(event)
         elif isinstance(event, Done):
             self._take_done(event)
 

@@ -24,7 +24,7 @@ from app.widgets import ElidedLabel, set_kind, set_style_property
 from core.errors import Problem
 from core.pairs import Pair
 from core.paths import state_dir
-from core.protocol import ChatMessage, Hello, Prefill, Step
+from core.protocol import ChatMessage, Hello, ModeChanged, Prefill, Step
 
 _SMALLEST = QSize(900, 600)
 _FIRST_SIZE = QSize(1280, 800)
@@ -132,6 +132,7 @@ class MainWindow(QMainWindow):
         chat.thinking_added.connect(self._on_thinking)
         chat.answer_ended.connect(self._on_answer_ended)
         chat.failed.connect(self.show_problem)
+        chat.mode_changed.connect(self._on_mode_changed)
         chat.cleared.connect(self._on_cleared)
         self._engine.status_changed.connect(self._on_pair_status)
         self._engine.hello_received.connect(self._on_hello)
@@ -154,6 +155,9 @@ class MainWindow(QMainWindow):
     def show_problem(self, problem: Problem) -> None:
         """Tell of a problem without stopping anything."""
         self.notice.show_problem(problem, can_retry=self.generation.state is State.FAILED)
+
+    def _on_mode_changed(self, change: ModeChanged) -> None:
+        self.show_problem(Problem("ModeChanged", change.reason, "The answer goes on with the draft in MLX."))
 
     def _on_state(self, state: State) -> None:
         self.composer.set_state(state, self.generation.accepts_message)

@@ -104,7 +104,7 @@ class Cancel(Message, frozen=True):
 
 
 class Benchmark(Message, frozen=True):
-    """Time plain and `gpu` decoding of the prompts in turns. Answered by `Progress`..., `BenchmarkDone`."""
+    """Time every mode of the pair on the prompts, in turns. Answered by `Progress`..., `BenchmarkDone`."""
 
     pair: Pair
     prompts: tuple[str, ...]
@@ -322,20 +322,25 @@ class ModeTiming(msgspec.Struct, frozen=True):
     verify_ms: float
     host_ms: float
     step_ms: float
+    speed_up: float
+    """Tokens per second over those of plain."""
+    break_even: float
+    """Tokens per step at which the mode would equal plain: its step time over that of plain."""
+    same_text: int
+    """Prompts whose greedy text was that of plain."""
+    hit_rate: float | None = None
+    """Of the steps whose outcome was guessed, the share that was guessed right; None where nothing was guessed."""
+    overlap: float = 0.0
+    """The share of the draft's time that lay beside the target's."""
 
 
 class BenchmarkDone(Message, frozen=True):
     """The result of `Benchmark`."""
 
-    plain: ModeTiming
-    gpu: ModeTiming | None
+    modes: tuple[ModeTiming, ...]
+    """Plain comes first."""
     width: int
-    speed_up: float
-    """Tokens per second of `gpu` over plain; 0 without a draft."""
-    break_even: float
-    """Tokens per step at which `gpu` would equal plain: step time of gpu over step time of plain."""
-    same_text: int
-    """Prompts whose greedy text was the same in both modes."""
+    """Rows of a pass at most."""
     prompts: int
 
 

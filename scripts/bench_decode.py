@@ -1,4 +1,4 @@
-"""Measures decoding against mlx-lm and the public dflash package: `bench_decode.py [--json FILE]`.
+"""Measures decoding in every mode against mlx-lm and the public dflash package: `bench_decode.py [--json FILE]`.
 
 The peers run in processes of their own; dflash in an environment below the cache folder, which is made when missing.
 """
@@ -33,6 +33,9 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=10, metavar="N", help="how many of the fixed prompts")
     parser.add_argument("--max-tokens", type=int, default=64, metavar="N")
     parser.add_argument("--runs", type=int, default=5, metavar="N")
+    parser.add_argument(
+        "--width", type=int, metavar="N", help="rows of our verifications; the draft's block if left out"
+    )
     parser.add_argument("--skip-dflash", action="store_true", help="do not measure the public dflash package")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
@@ -43,15 +46,15 @@ def main() -> None:
     model = exported_target(loaded)
     with ExitStack() as stack:
         mlx_lm = stack.enter_context(mlx_lm_peer(model))
-        plain, gpu = OurMode(loaded, "plain"), OurMode(loaded, "gpu")
-        systems = {"mirror-sd plain": plain, "mlx-lm stream_generate": peer_measure(mlx_lm), "mirror-sd gpu": gpu}
+        ours = [OurMode(loaded, mode, arguments.width) for mode in loaded.modes]
+        systems = {"mlx-lm stream_generate": peer_measure(mlx_lm), **{mode.name: mode for mode in ours}}
         versions = dict(mlx_lm.versions)
         if not arguments.skip_dflash:
             dflash = stack.enter_context(dflash_peer(model, loaded.pair.draft or ""))
             systems["dflash"] = peer_measure(dflash)
             versions |= dflash.versions
         results = measure_in_turns(systems, prompts, arguments.runs, arguments.max_tokens)
-        rows = decode_rows(plain, gpu, results)
+        rows = decode_rows(ours, results)
         text = loaded.tokenizer.encode(" ".join(PROMPTS), parse_special=False)
         rows += first_token_rows(
             OurMode(loaded, "gpu"), peer_measure(mlx_lm), text, FIRST_TOKEN_LENGTHS, arguments.runs

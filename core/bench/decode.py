@@ -13,10 +13,11 @@ from itertools import pairwise
 from statistics import median
 
 from core.bench.peers import Peer
-from core.bench.rows import Row, row
+from core.bench.rows import Row, row, single
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
+from core.engine.spans import covered_s, total_s
 from core.protocol import Mode
 
 
@@ -66,13 +67,28 @@ class OurMode:
 
     loaded: LoadedPair
     mode: Mode
+    width: int | None = None
+    """Rows of a verification; None takes the draft's block."""
     steps: list[DecodeStep] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """For the table."""
+        return f"mirror-sd {self.mode}"
+
+    def draft_and_overlap_s(self) -> tuple[float, float]:
+        """How long the draft worked in all, and how much of it beside the target."""
+        drafts = [span for step in self.steps for span in step.draft_busy]
+        spans = [*drafts, *(span for step in self.steps for span in step.target_busy)]
+        return total_s(drafts), total_s(spans) - covered_s(spans, 0.0, self.steps[-1].done_s)
 
     def __call__(self, prompt: Sequence[int], max_tokens: int) -> Measured:
         """Read the whole prompt, then decode."""
         began_s = time.perf_counter()
-        steps = decode_anew(self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.loaded.block_size))
+        steps = decode_anew(
+            self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.width or self.loaded.block_size)
+        )
         self.steps += steps[1:]
         self.step_s += [after.done_s - before.done_s for before, after in pairwise(steps)]
         first_s, last_s = steps[0].done_s, steps[-1].done_s
@@ -97,51 +113,52 @@ def measure_in_turns(
     return results
 
 
-def decode_rows(plain: OurMode, gpu: OurMode, results: dict[str, Runs]) -> list[Row]:
-    """Tokens per second of all systems, then what a step of ours consists of."""
-    ours, theirs = "mirror-sd plain", "mlx-lm stream_generate"
+def decode_rows(ours: Sequence[OurMode], results: dict[str, Runs]) -> list[Row]:
+    """Tokens per second of all systems, then what steps of ours consist of; plain comes first in `ours`."""
+    plain, *others = ours
+    theirs = "mlx-lm stream_generate"
     rows = [
-        row(f"{ours}: speed", "tok/s", results[ours].tokens_per_second, results[theirs].tokens_per_second, theirs),
-        row(f"{theirs}: speed", "tok/s", results[theirs].tokens_per_second),
-        row("mirror-sd gpu: speed", "tok/s", _speed(results, "mirror-sd gpu"), _speed(results, ours), ours),
-        row("mirror-sd gpu: tokens per step", "tokens", results["mirror-sd gpu"].tokens_per_step),
+        row(f"{plain.name}: speed", "tok/s", _speed(results, plain.name), _speed(results, theirs), theirs),
+        row(f"{theirs}: speed", "tok/s", _speed(results, theirs)),
     ]
+    for mode in others:
+        rows.append(
+            row(f"{mode.name}: speed", "tok/s", _speed(results, mode.name), _speed(results, plain.name), plain.name)
+        )
+        rows.append(row(f"{mode.name}: tokens per step", "tokens", results[mode.name].tokens_per_step))
     if "dflash" in results:
-        rows += [
-            row("mirror-sd gpu: speed", "tok/s", _speed(results, "mirror-sd gpu"), _speed(results, "dflash"), "dflash"),
-            row("dflash: speed", "tok/s", _speed(results, "dflash")),
-            row(
-                "mirror-sd gpu: tokens per step",
-                "tokens",
-                results["mirror-sd gpu"].tokens_per_step,
-                results["dflash"].tokens_per_step,
-                "dflash",
-            ),
-        ]
-    return [*rows, *_step_rows(plain, gpu)]
+        peer = results["dflash"]
+        rows.append(row("dflash: speed", "tok/s", peer.tokens_per_second))
+        for mode in others:
+            mine = _speed(results, mode.name)
+            rows.append(row(f"{mode.name}: speed", "tok/s", mine, peer.tokens_per_second, "dflash"))
+        accepted = results[others[0].name].tokens_per_step
+        rows.append(row(f"{others[0].name}: tokens per step", "tokens", accepted, peer.tokens_per_step, "dflash"))
+    return rows + [each for mode in ours for each in _step_rows(mode, plain)]
 
 
 def _speed(results: dict[str, Runs], name: str) -> list[float]:
     return results[name].tokens_per_second
 
 
-def _step_rows(plain: OurMode, gpu: OurMode) -> list[Row]:
+def _step_rows(mode: OurMode, plain: OurMode) -> list[Row]:
     """Medians and quartiles over all steps of all runs."""
-    plain_ms = [seconds * 1e3 for seconds in plain.step_s]
-    gpu_ms = [seconds * 1e3 for seconds in gpu.step_s]
-    draft_ms = [step.draft_ms for step in gpu.steps if step.draft_busy]
-    verify_ms = [step.verify_ms for step in gpu.steps]
-    shares = [100 * step.host_ms / (seconds * 1e3) for step, seconds in zip(gpu.steps, gpu.step_s, strict=True)]
-    plain_shares = [100 * s.host_ms / (seconds * 1e3) for s, seconds in zip(plain.steps, plain.step_s, strict=True)]
-    return [
-        _over_steps("plain step", "ms", plain_ms),
-        _over_steps("gpu step", "ms", gpu_ms),
-        _over_steps("gpu step: draft", "ms", draft_ms),
-        _over_steps("gpu step: verify", "ms", verify_ms),
-        _over_steps("gpu step: no device at work", "%", shares),
-        _over_steps("plain step: no device at work", "%", plain_shares),
-        Row("break-even", median(gpu_ms) / median(plain_ms), "tokens per step", (0.0, 0.0)),
-    ]
+    step_ms = [seconds * 1e3 for seconds in mode.step_s]
+    shares = [100 * step.host_ms / (seconds * 1e3) for step, seconds in zip(mode.steps, mode.step_s, strict=True)]
+    rows = [_over_steps(f"{mode.mode} step", "ms", step_ms)]
+    if mode.mode != "plain":
+        rows.append(_over_steps(f"{mode.mode} step: draft", "ms", [step.draft_ms for step in mode.steps]))
+        rows.append(_over_steps(f"{mode.mode} step: verify", "ms", [step.verify_ms for step in mode.steps]))
+        break_even = median(step_ms) / median(seconds * 1e3 for seconds in plain.step_s)
+        rows.append(single(f"{mode.mode}: break-even", break_even, "tokens per step"))
+    rows.append(_over_steps(f"{mode.mode} step: no device at work", "%", shares))
+    guessed = [step for step in mode.steps if step.branch]
+    if guessed:
+        hits = sum(step.branch == "hit" for step in guessed) / len(guessed)
+        drafts_s, both_s = mode.draft_and_overlap_s()
+        rows.append(single(f"{mode.mode}: hits", hits, "of guessed steps"))
+        rows.append(single(f"{mode.mode}: overlap", both_s / drafts_s, "of the draft's time"))
+    return rows
 
 
 def _over_steps(name: str, unit: str, values: Sequence[float]) -> Row:

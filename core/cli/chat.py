@@ -28,6 +28,7 @@ from core.protocol import (
     Failed,
     Generate,
     GenerateOptions,
+    ModeChanged,
     Prefill,
     Progress,
     Step,
@@ -134,6 +135,8 @@ class Chat:
             if event.thinking and sys.stderr.isatty():
                 print(f"\x1b[2m{event.thinking}\x1b[0m", end="", file=sys.stderr, flush=True)
             print(event.text, end="", flush=True)
+        elif isinstance(event, ModeChanged):
+            print(f"\n[from here on in mode {event.mode}: {event.reason}]", file=sys.stderr, flush=True)
         elif isinstance(event, Done):
             self._status.clear()
             print(flush=True)

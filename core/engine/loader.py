@@ -15,6 +15,7 @@ from core.engine.decode import Limits, decode
 from core.engine.device import on_cpu
 from core.engine.drafter_mlx import MlxDrafter, load_drafter
 from core.engine.gguf import load_gguf
+from core.engine.numerics import compare
 from core.engine.programs import Programs, load_programs
 from core.engine.sampling import Sampler
 from core.engine.session import Session
@@ -78,7 +79,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
         folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
         drafter = yield from _stage(1, cancelled, lambda: load_drafter(folder, target, dtype))
         try:
-            programs = yield from _stage(2, cancelled, lambda: load_programs(folder, target, cancelled))
+            programs = yield from _stage(2, cancelled, lambda: _checked_programs(folder, target, drafter, cancelled))
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
     loaded = LoadedPair(pair, target, tokenizer, drafter, programs, missing, Session(target, drafter), PlainCost())
@@ -95,6 +96,19 @@ def load_pair_now(pair: Pair) -> LoadedPair:
         except StopIteration as ended:
             loaded: LoadedPair = ended.value
             return loaded
+
+
+def _checked_programs(folder: Path, target: Target, drafter: MlxDrafter, cancelled: Callable[[], bool]) -> Programs:
+    """Raises `ane.AneError` where programs cannot be made, or compute something else than the draft in MLX."""
+    programs = load_programs(folder, target, cancelled)
+    numerics = compare(programs.drafter, drafter, target)
+    if not numerics.sound:
+        programs.close()
+        worst = max(numerics.layer_errors)
+        raise ane.AneError(
+            f"The draft's programs compute something else than the draft: a layer is off by {worst:.0%}."
+        )
+    return programs
 
 
 _STAGES = ("reading the target", "reading the draft", "preparing the draft's programs", "measuring plain decoding")

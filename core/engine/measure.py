@@ -1,4 +1,4 @@
-"""Times plain and `gpu` decoding of the same prompts in turns, for `mirror-sd bench`."""
+"""Times every mode on the same prompts in turns, for `mirror-sd bench`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
+from core.engine.spans import Span, covered_s, total_s
 from core.errors import BadRequest, Cancelled
 from core.protocol import Benchmark, BenchmarkDone, ChatMessage, GenerateOptions, Mode, ModeTiming, Progress
 
@@ -26,6 +27,10 @@ class _Runs:
     host_ms: list[float] = field(default_factory=list)
     step_ms: list[float] = field(default_factory=list)
     texts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    hits: int = 0
+    guessed: int = 0
+    drafted_s: float = 0.0
+    overlapped_s: float = 0.0
 
     def add_run(self, prompt: str, steps: list[DecodeStep]) -> None:
         """Take one answer. The first step is the prompt's last row: it is not decoding."""
@@ -42,10 +47,15 @@ class _Runs:
             self.draft_ms.append(step.draft_ms)
             self.verify_ms.append(step.verify_ms)
             self.host_ms.append(step.host_ms)
+            self.guessed += step.branch is not None
+            self.hits += step.branch == "hit"
+        drafts, all_spans = ([span for step in steps for span in spans(step)] for spans in (_draft_spans, _spans))
+        self.drafted_s += total_s(drafts)
+        self.overlapped_s += total_s(all_spans) - covered_s(all_spans, steps[0].target_busy[0][0], steps[-1].done_s)
 
-    def timing(self, mode: Mode) -> ModeTiming:
-        """Medians and spread. Raises `BadRequest` where every answer ended at once."""
-        if not self.tokens_per_second:
+    def timing(self, mode: Mode, plain: _Runs) -> ModeTiming:
+        """Medians and spread, against plain. Raises `BadRequest` where every answer ended at once."""
+        if not self.tokens_per_second or not plain.tokens_per_second:
             raise BadRequest("The answers were too short to be timed.", "Give other prompts.")
         return ModeTiming(
             mode=mode,
@@ -56,7 +66,20 @@ class _Runs:
             verify_ms=median(self.verify_ms),
             host_ms=median(self.host_ms),
             step_ms=median(self.step_ms),
+            speed_up=median(self.tokens_per_second) / median(plain.tokens_per_second),
+            break_even=median(self.step_ms) / median(plain.step_ms),
+            same_text=sum(self.texts[prompt] == text for prompt, text in plain.texts.items()),
+            hit_rate=self.hits / self.guessed if self.guessed else None,
+            overlap=self.overlapped_s / self.drafted_s if self.drafted_s else 0.0,
         )
+
+
+def _draft_spans(step: DecodeStep) -> tuple[Span, ...]:
+    return step.draft_busy
+
+
+def _spans(step: DecodeStep) -> tuple[Span, ...]:
+    return step.draft_busy + step.target_busy
 
 
 def measure_modes(
@@ -78,7 +101,8 @@ def measure_modes(
             raise Cancelled("The benchmark was stopped.")
         yield Progress(f"decoding in mode {mode}", done, len(work))
         runs[mode].add_run(prompt, _answer(loaded, prompt, mode, widths[mode], request.max_tokens))
-    yield _result(runs, widths, len(request.prompts))
+    timings = tuple(measured.timing(mode, runs["plain"]) for mode, measured in runs.items())
+    yield BenchmarkDone(timings, max(widths.values()), len(request.prompts))
 
 
 def _answer(loaded: LoadedPair, prompt: str, mode: Mode, width: int, max_tokens: int) -> list[DecodeStep]:
@@ -93,19 +117,3 @@ def decode_anew(loaded: LoadedPair, prompt: Sequence[int], mode: Mode, limits: L
     for _ in loaded.session.prefill(prompt, lambda: False):
         pass
     return list(decode(loaded.session, prompt[-1], make_source(mode, loaded, sampler), sampler, limits))
-
-
-def _result(runs: dict[Mode, _Runs], widths: dict[Mode, int], prompts: int) -> BenchmarkDone:
-    plain = runs["plain"].timing("plain")
-    if "gpu" not in runs:
-        return BenchmarkDone(plain, None, 1, 0.0, 0.0, prompts, prompts)
-    gpu = runs["gpu"].timing("gpu")
-    return BenchmarkDone(
-        plain=plain,
-        gpu=gpu,
-        width=widths["gpu"],
-        speed_up=gpu.tokens_per_second / plain.tokens_per_second,
-        break_even=gpu.step_ms / plain.step_ms,
-        same_text=sum(runs["gpu"].texts[prompt] == text for prompt, text in runs["plain"].texts.items()),
-        prompts=prompts,
-    )

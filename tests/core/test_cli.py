@@ -74,7 +74,7 @@ def test_standard_input_is_a_prompt_too(pair):
     assert ids[0] == ids[1]
 
 
-@pytest.mark.parametrize("mode", ["plain", "gpu"])
+@pytest.mark.parametrize("mode", ["plain", "gpu", "ane", "mirror"])
 def test_json_lines_end_with_the_done_event(pair, mode):
     result = mirror_sd("chat", *pair, "--prompt", "the dog", "--max-tokens", "9", "--json", "--mode", mode)
     events = [json.loads(line) for line in result.stdout.splitlines()]
@@ -174,21 +174,21 @@ def test_a_conversation_in_a_terminal(pair):
     assert stdout.count("> ") >= 3
 
 
-def test_bench_prints_both_modes_and_the_break_even_and_writes_them(pair, tmp_path):
+def test_bench_prints_every_mode_and_its_break_even_and_writes_them(pair, tmp_path):
     result = mirror_sd("bench", *pair, "--max-tokens", "8", "--runs", "1", "--json", str(tmp_path / "bench.json"))
     assert result.returncode == 0, result.stderr
-    assert "Break-even at this width" in result.stdout
-    assert "Same text in both modes" in result.stdout
-    assert [line.split()[0] for line in result.stdout.splitlines() if line.startswith(("plain", "gpu  "))] == [
-        "plain",
-        "gpu",
-    ]
+    assert "break-even" in result.stdout
+    assert "Same text in all modes" in result.stdout
+    table = [line.split() for line in result.stdout.splitlines()]
+    modes = [words[0] for words in table if words and words[0] in ("plain", "gpu", "ane", "mirror")]
+    assert modes == ["plain", "gpu", "ane", "mirror"]
     written = json.loads((tmp_path / "bench.json").read_text())
     assert written["machine"]["cores"]
     names = {row["name"]: row for row in written["rows"]}
-    assert names["gpu: speed"]["ratio_to"] == "plain: speed"
-    assert names["gpu: speed"]["ratio"] > 0
-    assert names["break-even"]["value"] > 0
+    for mode in ("gpu", "ane", "mirror"):
+        assert names[f"{mode}: speed"]["ratio_to"] == "plain: speed"
+        assert names[f"{mode}: speed"]["ratio"] > 0
+        assert names[f"{mode}: break-even"]["value"] > 0
 
 
 def test_bench_says_at_once_that_its_file_cannot_be_written(pair):

@@ -21,18 +21,25 @@ def loaded(tiny_pair):
 
 def test_our_modes_and_mlx_lm_give_the_same_tokens_and_rows(loaded):
     prompts = [[5, 8, 13, 21], [34, 55, 89]]
-    plain, gpu = OurMode(loaded, "plain"), OurMode(loaded, "gpu")
+    ours = [OurMode(loaded, mode) for mode in loaded.modes]
     with Peer("mlx-lm", [sys.executable, str(PEER), loaded.pair.target]) as peer:
-        systems = {"mirror-sd plain": plain, "mlx-lm stream_generate": peer_measure(peer), "mirror-sd gpu": gpu}
+        systems = {"mlx-lm stream_generate": peer_measure(peer), **{mode.name: mode for mode in ours}}
         results = measure_in_turns(systems, prompts, runs=2, max_tokens=12)
-        first_rows = first_token_rows(gpu, peer_measure(peer), [5, 8, 13], [16, 40], runs=2)
+        first_rows = first_token_rows(ours[1], peer_measure(peer), [5, 8, 13], [16, 40], runs=2)
     assert peer.versions.keys() == {"mlx-lm", "mlx"}
     texts = [tuple(len(text) for text in result.texts) for result in results.values()]
-    assert texts == [(12, 12)] * 3
+    assert texts == [(12, 12)] * 5
     assert results["mirror-sd plain"].tokens_per_step == [1.0, 1.0]
-    rows = {each.name: each for each in decode_rows(plain, gpu, results)}
+    rows = {each.name: each for each in decode_rows(ours, results)}
     assert rows["mirror-sd plain: speed"].ratio_to == "mlx-lm stream_generate"
-    assert rows["break-even"].value > 0
+    assert {len(set(texts)) for texts in zip(*(result.texts for result in results.values()), strict=True)} == {1}
+    for mode in ("gpu", "ane", "mirror"):
+        assert rows[f"mirror-sd {mode}: speed"].ratio_to == "mirror-sd plain"
+        assert rows[f"{mode}: break-even"].value > 0
+        assert rows[f"{mode} step: draft"].value > 0
+    assert 0 <= rows["mirror: hits"].value <= 1
+    assert 0 <= rows["mirror: overlap"].value <= 1
+    assert "ane: hits" not in rows
     assert [each.name for each in first_rows] == ["first token after 16 tokens", "first token after 40 tokens"]
 
 
