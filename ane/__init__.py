@@ -19,8 +19,10 @@ from ane._native import (
     cpu_features,
     inspect_draft,
     list_kernels,
+    load_kernels,
     place_kernels,
     remove_kernels,
+    system_runtime,
     tap_scale,
     version,
 )
@@ -44,8 +46,10 @@ __all__ = [
     "cpu_features",
     "inspect_draft",
     "list_kernels",
+    "load_kernels",
     "place_kernels",
     "remove_kernels",
+    "system_runtime",
     "tap_scale",
     "version",
 ]

@@ -22,8 +22,10 @@ __all__ = [
     "cpu_features",
     "inspect_draft",
     "list_kernels",
+    "load_kernels",
     "place_kernels",
     "remove_kernels",
+    "system_runtime",
     "tap_scale",
     "version",
 ]
@@ -156,7 +158,7 @@ class Kernels:
 
     @property
     def runtime(self) -> str:
-        """What they are for: `cpu` for `CpuRuntime`."""
+        """What they are for, as `system_runtime` calls it."""
 
     @property
     def relative_errors(self) -> dict[str, float]:
@@ -204,7 +206,7 @@ class DamagedKernels:
 
 @final
 class Placement:
-    """Where the operations of a program would run: three shares of 1."""
+    """Where a program's operations run by the runtime's plan: three shares of 1, all 0 where it does not say."""
 
     @property
     def program(self) -> str: ...
@@ -245,13 +247,6 @@ class CpuRuntime:
         Raises `InvalidDraft`; `AneError` for a size or precision that there is not.
         """
 
-    def load_kernels(self, kernels: Kernels) -> list[Program]:
-        """The programs of prepared kernels, ready to run: the same as those of `load`.
-
-        All files are compared with their checksums first (a second for 1.5 GB on one core).
-        Raises `CorruptKernels`. Damaged ones are removed, so that the next `compile_kernels` makes them anew.
-        """
-
 @final
 class Program:
     """A program that is ready to run."""
@@ -277,6 +272,12 @@ class Program:
         Raises `AneError` for other names, types, shapes or strides.
         """
 
+    def placement(self) -> Placement:
+        """Where it runs. Core ML may take as long to tell as to load a program; waits for a run to end.
+
+        Raises `AneError` where Core ML cannot tell, as before macOS 14.4.
+        """
+
 @final
 class Draft:
     """A draft at work: its programs, and the context of one conversation.
@@ -287,7 +288,7 @@ class Draft:
     """
 
     def __new__(cls, folder: str | PathLike[str], programs: Sequence[Program]) -> Draft:
-        """The draft in `folder` with its programs as `CpuRuntime.load` gives them.
+        """The draft in `folder` with its programs as `load_kernels` or `CpuRuntime.load` gives them.
 
         Programs of layers may come in several widths, one set behind the other: a block takes the narrowest that holds
         it.
@@ -341,6 +342,9 @@ class Draft:
     def rows(self, layer: int, rows: object) -> None:
         """Copy what entered a layer in the last run into `rows` [columns, hidden]; beyond the last, the result."""
 
+    def placement(self) -> list[Placement]:
+        """Of each program, in the order in which they were given. As `Program.placement`."""
+
 def inspect_draft(folder: str | PathLike[str]) -> DraftInfo:
     """Read the config of the draft in `folder` and the headers of its weights, and check that they fit.
 
@@ -387,10 +391,11 @@ def compile_kernels(
     process makes the kernels; for each program `quantise`, `build`, `write` and, where the system has a compiler,
     `compile`; `seal`: checksums; `done`), the program (empty where it is about none), the steps done, their total, and
     the seconds so far: when each stage begins, and within long ones about ten times a second. What it raises stops the
-    work and is raised here, as is the KeyboardInterrupt of a main thread, and nothing is left.
+    work and is raised here, as is the KeyboardInterrupt of a main thread, and nothing is left. (A compilation that Core
+    ML has begun goes on in the background to its end; what it makes is dropped.)
 
     Raises `InvalidDraft`, `WriteFailed`; `CorruptKernels` where a file cannot be read; `AneError` for a size or
-    precision that there is not.
+    precision that there is not, and where the system's compiler fails.
     """
 
 def list_kernels(cache: str | PathLike[str]) -> list[Kernels | DamagedKernels]:
@@ -406,8 +411,27 @@ def remove_kernels(cache: str | PathLike[str], keys: list[str] | None = None) ->
     `WriteFailed`, `CorruptKernels` where the disk does not let it.
     """
 
+def load_kernels(kernels: Kernels, cpu: CpuRuntime) -> list[Program]:
+    """The programs of prepared kernels, ready to run, through the runtime that they are for.
+
+    Those for the processor run on `cpu`, and are the same as those of `CpuRuntime.load`. Those for Core ML run on the
+    Neural Engine and the processor, and have nothing to do with `cpu`. They must stay where they are: the system
+    remembers by path how it specialised them, which may take minutes when they are loaded for the first time. (Not
+    verified on a Mac.)
+
+    All files are compared with their checksums first (a second for 1.5 GB on one core).
+    Raises `CorruptKernels`. Damaged ones are removed, so that the next `compile_kernels` makes them anew. Raises
+    `AneError` where Core ML fails or takes too long, and for kernels of a runtime that this system does not have.
+    """
+
 def place_kernels(kernels: Kernels) -> list[Placement]:
-    """Where each program would run, in order of use. Raises as `CpuRuntime.load_kernels`."""
+    """Where each program would run, in order of use. Raises as `load_kernels`, and as `Program.placement`."""
+
+def system_runtime() -> Literal["cpu", "coreml"]:
+    """What this system runs kernels with, and what `compile_kernels` therefore prepares them for.
+
+    `coreml` on macOS; elsewhere `cpu`, our own programs on the processor.
+    """
 
 def version() -> str:
     """The crate's version."""

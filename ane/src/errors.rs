@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::mil::graph::GraphError;
+use crate::runtime::RuntimeError;
 
 /// Why there is no result. Each displays as one sentence without its full stop.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// What the system, or a runtime, could not do with a program.
+    Runtime(RuntimeError),
     /// The caller asked to stop.
     Cancelled,
 }
@@ -96,6 +99,7 @@ impl fmt::Display for Error {
             Self::Read { path, source } => {
                 write!(f, "{} cannot be read: {source}", path.display())
             }
+            Self::Runtime(error) => error.fmt(f),
             Self::Cancelled => f.write_str("The build was cancelled"),
         }
     }
@@ -105,6 +109,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Graph(error) => Some(error),
+            Self::Runtime(error) => Some(error),
             Self::Write { source, .. } | Self::Read { source, .. } => Some(source),
             Self::Draft { .. } | Self::Request(_) | Self::Damaged { .. } | Self::Cancelled => None,
         }
@@ -114,5 +119,11 @@ impl StdError for Error {
 impl From<GraphError> for Error {
     fn from(error: GraphError) -> Self {
         Self::Graph(error)
+    }
+}
+
+impl From<RuntimeError> for Error {
+    fn from(error: RuntimeError) -> Self {
+        Self::Runtime(error)
     }
 }

@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use super::kernels::{
         CorruptKernels, DamagedKernels, Kernels, Placement, compile_kernels, list_kernels,
-        place_kernels, remove_kernels,
+        load_kernels, place_kernels, remove_kernels, system_runtime,
     };
     #[pymodule_export]
     use super::programs::{CpuRuntime, Program};

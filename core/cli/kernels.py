@@ -52,7 +52,7 @@ _STAGES = {
     "seal": "computing checksums",
     "done": "done",
 }
-_RUNTIMES = {"cpu": "the portable CPU runtime"}
+_RUNTIMES = {"cpu": "the portable CPU runtime", "coreml": "Core ML"}
 
 
 def add_command(commands: Any) -> None:

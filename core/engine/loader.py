@@ -79,7 +79,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
         folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
         drafter = yield from _stage(1, cancelled, lambda: load_drafter(folder, target, dtype))
         try:
-            programs = yield from _stage(2, cancelled, lambda: _checked_programs(folder, target, drafter))
+            programs = yield from _stage(2, cancelled, lambda: _checked_programs(folder, target, drafter, cancelled))
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
     loaded = LoadedPair(pair, target, tokenizer, drafter, programs, missing, Session(target, drafter), PlainCost())
@@ -98,9 +98,9 @@ def load_pair_now(pair: Pair) -> LoadedPair:
             return loaded
 
 
-def _checked_programs(folder: Path, target: Target, drafter: MlxDrafter) -> Programs:
+def _checked_programs(folder: Path, target: Target, drafter: MlxDrafter, cancelled: Callable[[], bool]) -> Programs:
     """Raises `ane.AneError` where programs cannot be made, or compute something else than the draft in MLX."""
-    programs = load_programs(folder, target)
+    programs = load_programs(folder, target, cancelled)
     numerics = compare(programs.drafter, drafter, target)
     if not numerics.sound:
         programs.close()

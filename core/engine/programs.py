@@ -1,18 +1,26 @@
-"""A draft's programs, ready to run on this machine."""
+"""A draft's programs, ready to run on this machine: by Core ML on a Mac, elsewhere by our own runtime."""
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import ane
 from core.engine.branches import Outcomes
 from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
 from core.engine.target import Target
+from core.errors import Cancelled
+from core.paths import kernels_dir
+
+log = logging.getLogger("mirror_sd.programs")
 
 _CONTEXT = 2048
+_WIDTHS = (16, 32, 64)
 _BRANCH_COLUMNS = 32
 """For the processor, where columns cost time; the Neural Engine has room for 64 at the price of 16."""
 
@@ -23,11 +31,15 @@ class Programs:
 
     drafter: AneDrafter
     runtime: ane.CpuRuntime
+    runs_on: Literal["cpu", "coreml"]
+    """The runtime that has the programs. Of Core ML, ask `ane.Program.placement` which device it uses."""
     thread: DraftThread = field(default_factory=DraftThread)
     outcomes: Outcomes = field(default_factory=Outcomes)
 
     def share_processor(self, share: bool) -> None:
-        """Whether the programs run beside the target, which then keeps half of the cores."""
+        """Whether the programs run beside the target, which then keeps half of the cores; not for Core ML."""
+        if self.runs_on == "coreml":
+            return
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.runtime.threads = max(1, cores // 2) if share else cores
 
@@ -36,16 +48,50 @@ class Programs:
         self.thread.close()
 
 
-def load_programs(folder: Path, target: Target) -> Programs:
-    """The programs of the draft in `folder`, whose taps `target` has on. Raises as `AneDrafter` does."""
-    runtime = ane.CpuRuntime()
-    block = ane.inspect_draft(folder).block_size
-    narrow = next(width for width in (16, 32, 64) if width >= block)
-    programs = runtime.load(folder, width=narrow, context=_CONTEXT)
-    if narrow < _BRANCH_COLUMNS:
-        programs += [
-            program
-            for program in runtime.load(folder, width=_BRANCH_COLUMNS, context=_CONTEXT)
-            if "x" in program.inputs
-        ]
-    return Programs(AneDrafter(folder, programs, target), runtime)
+def load_programs(folder: Path, target: Target, cancelled: Callable[[], bool] = lambda: False) -> Programs:
+    """The programs of the draft in `folder`, whose taps `target` has on.
+
+    Prepared once and kept on the disk; the first time on a Mac may take minutes. Raises as `AneDrafter` does,
+    `ane.AneError` where they cannot be prepared or loaded, and `Cancelled` while they are prepared.
+    """
+    runtime, runs_on = ane.CpuRuntime(), ane.system_runtime()
+    first, *others = _widths(ane.inspect_draft(folder).block_size, runs_on)
+    programs = _load(folder, first, runtime, cancelled)
+    for width in others:
+        programs += [program for program in _load(folder, width, runtime, cancelled) if "x" in program.inputs]
+    return Programs(AneDrafter(folder, programs, target), runtime, runs_on)
+
+
+def _widths(block: int, runs_on: Literal["cpu", "coreml"]) -> list[int]:
+    if runs_on == "coreml":
+        return [_WIDTHS[-1]]
+    narrow = next(width for width in _WIDTHS if width >= block)
+    return sorted({narrow, max(narrow, _BRANCH_COLUMNS)})
+
+
+def _load(folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool]) -> list[ane.Program]:
+    """The kept programs; on the processor, where the disk does not take them, programs in memory alone."""
+    try:
+        try:
+            return _load_kept(folder, width, runtime, cancelled)
+        except ane.CorruptKernels as error:
+            log.warning("%s They are made anew.", error)
+            return _load_kept(folder, width, runtime, cancelled)
+    except (ane.WriteFailed, ane.CorruptKernels) as error:
+        if ane.system_runtime() != "cpu":
+            raise
+        log.warning("%s They are kept in memory alone.", error)
+        return runtime.load(folder, width=width, context=_CONTEXT)
+
+
+def _load_kept(folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool]) -> list[ane.Program]:
+    def progress(*_: object) -> None:
+        if cancelled():
+            raise Cancelled("Stopped while loading.")
+
+    try:
+        cache = kernels_dir()
+    except OSError as error:
+        raise ane.WriteFailed(f"The folder for prepared kernels cannot be made: {error}.") from error
+    kernels = ane.compile_kernels(folder, cache, width=width, context=_CONTEXT, progress=progress)
+    return ane.load_kernels(kernels, runtime)

@@ -97,11 +97,27 @@ def test_their_report_is_that_of_a_build(draft: Path, cache: Path, tmp_path: Pat
 @pytest.mark.parametrize("precision", ["w8a16", "fp16"])
 def test_loaded_kernels_give_the_bits_of_the_draft(draft: Path, cache: Path, precision: Any) -> None:
     runtime = ane.CpuRuntime()
-    loaded = runtime.load_kernels(compile_small(draft, cache, precision=precision))
+    loaded = ane.load_kernels(compile_small(draft, cache, precision=precision), runtime)
     direct = runtime.load(draft, precision=precision, width=16, context=512)
     assert [program.name for program in loaded] == [program.name for program in direct]
     for ours, theirs in zip(loaded, direct, strict=True):
         assert outputs(ours) == outputs(theirs)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="Core ML decides there")
+def test_programs_and_drafts_say_where_they_run(draft: Path, cache: Path) -> None:
+    assert ane.system_runtime() == "cpu"
+    kernels = compile_small(draft, cache)
+    loaded = ane.load_kernels(kernels, ane.CpuRuntime())
+    placed = [program.placement() for program in loaded]
+    assert [placement.program for placement in placed] == kernels.programs
+    for one, planned, of_draft in zip(
+        placed, ane.place_kernels(kernels), ane.Draft(draft, loaded).placement(), strict=True
+    ):
+        assert one.operations > 20
+        assert (one.neural_engine, one.gpu, one.cpu) == (0, 0, 1)
+        for other in (planned, of_draft):
+            assert (other.program, other.operations, other.cpu) == (one.program, one.operations, 1)
 
 
 def test_every_damaged_byte_is_found_when_kernels_are_loaded(draft: Path, cache: Path) -> None:
@@ -114,7 +130,7 @@ def test_every_damaged_byte_is_found_when_kernels_are_loaded(draft: Path, cache:
         damaged[drawn.randrange(len(damaged))] ^= 1 << drawn.randrange(8)
         file.write_bytes(damaged)
         with pytest.raises(ane.CorruptKernels) as raised:
-            ane.CpuRuntime().load_kernels(kernels)
+            ane.load_kernels(kernels, ane.CpuRuntime())
         sentence = str(raised.value)
         assert sentence.startswith(f"The prepared kernels are damaged: {file}: ")
         assert sentence.endswith(".")
@@ -200,7 +216,7 @@ def test_a_process_killed_anywhere_leaves_nothing_that_counts(draft: Path, cache
     assert not kernels.hit
     assert kernels.replaced is None
     assert left_in(cache) == [kernels.key]
-    ane.CpuRuntime().load_kernels(kernels)
+    ane.load_kernels(kernels, ane.CpuRuntime())
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])

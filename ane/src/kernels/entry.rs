@@ -17,10 +17,11 @@ use super::watch::Watch;
 use crate::dflash::Draft;
 use crate::dflash::weights::Loader;
 use crate::errors::Error;
+use crate::runtime::Interface;
 
 /// Written last. Its time of change is when the entry was last used.
 const MANIFEST_FILE: &str = "manifest.json";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What an entry says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub struct Manifest {
     /// The folder that they were made of.
     pub draft: PathBuf,
     /// In order of use: ingest, then the layers.
-    pub programs: Vec<String>,
+    pub programs: Vec<Interface>,
     /// All files but the manifest, by their path in the folder.
     pub files: BTreeMap<String, FileRecord>,
     /// As in [`Report`](crate::dflash::build::Report).
@@ -67,7 +68,7 @@ impl Manifest {
         folder: &Path,
         draft: &Draft,
         parts: KeyParts,
-        programs: Vec<String>,
+        programs: Vec<Interface>,
         loader: Loader<'_>,
         watch: &mut Watch<'_>,
     ) -> Result<Self, Error> {

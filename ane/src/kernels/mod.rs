@@ -5,9 +5,12 @@
 
 mod cache;
 mod compiler;
+#[cfg(target_os = "macos")]
+mod core_ml;
 mod entry;
 mod files;
 mod key;
+mod load;
 mod lock;
 mod watch;
 
@@ -16,18 +19,18 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 pub use cache::{Damaged, list, remove};
-pub use compiler::{Compiler, Placement, Portable, system_compiler};
+pub use compiler::{Compiler, Portable, system_compiler};
 pub use entry::{Check, Entry, Manifest};
 pub use key::KeyParts;
+pub use load::{load, place};
 pub use watch::{Progress, Stage};
 
 use crate::dflash::Draft;
 use crate::dflash::build::{INGEST_ROWS, Options, Upcoming, each_program};
 use crate::dflash::weights::Loader;
 use crate::errors::Error;
-use crate::mil::graph::Program;
 use crate::mil::package::write_package;
-use crate::mil::read::read_package;
+use crate::runtime::Interface;
 use crate::scratch::Scratch;
 use cache::Cache;
 use key::Fingerprint;
@@ -145,7 +148,7 @@ fn make(
                 begin(Stage::Compile, &name)?;
                 compiler.compile(&package, &mut || tick())?;
             }
-            programs.push(program.name);
+            programs.push(Interface::of(&program));
             Ok(())
         }
     };
@@ -168,42 +171,6 @@ fn make(
 
 fn package_name(program: &str) -> String {
     format!("{program}.mlpackage")
-}
-
-/// Read the programs of the entry in `folder` after comparing all its files with their checksums. Each is given to `take`
-/// before the next is read.
-///
-/// # Errors
-/// [`Error::Damaged`]: the entry is then gone, so that the next [`compile`] makes it anew. [`Error::Read`], those of `take`.
-pub fn read_programs(
-    folder: &Path,
-    take: &mut dyn FnMut(Program) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let read = Entry::open(folder, Check::Contents).and_then(|entry| {
-        entry.touch();
-        for program in &entry.manifest.programs {
-            take(read_package(&folder.join(package_name(program)))?)?;
-        }
-        Ok(())
-    });
-    if let Err(Error::Damaged { .. }) = read {
-        // The damage is what to report. Where the entry cannot be removed, the next to compile says so.
-        let _ = cache::discard_damaged(folder);
-    }
-    read
-}
-
-/// Where each program of the entry in `folder` would run.
-///
-/// # Errors
-/// As [`read_programs`].
-pub fn place(folder: &Path, compiler: &dyn Compiler) -> Result<Vec<Placement>, Error> {
-    let mut placements = vec![];
-    read_programs(folder, &mut |program| {
-        placements.push(compiler.place(folder, &program)?);
-        Ok(())
-    })?;
-    Ok(placements)
 }
 
 /// All bytes of the files in `folder`.

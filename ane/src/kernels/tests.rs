@@ -7,15 +7,18 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::files::{hash, walk};
+use super::load::each;
 use super::{
-    Compiled, Compiler, Entry, Placement, Portable, Progress, Stage, compile, list, place,
-    read_programs,
+    Compiled, Compiler, Entry, Portable, Progress, Stage, compile, list, load, package_name, place,
 };
 use crate::dflash::build::{BUILDER_VERSION, Options};
 use crate::dflash::samples::{SMALL, place as scratch_place, write_draft};
 use crate::errors::Error;
 use crate::mil::graph::Program;
+use crate::mil::read::read_package;
 use crate::quantize::Precision;
+use crate::runtime::Interface;
+use crate::runtime::cpu::CpuRuntime;
 
 const OPTIONS: Options = Options {
     precision: Precision::W8a16,
@@ -70,12 +73,9 @@ fn go(_: &Progress<'_>) -> ControlFlow<()> {
 }
 
 fn programs(entry: &Path) -> Result<Vec<Program>, Error> {
-    let mut programs = vec![];
-    read_programs(entry, &mut |program| {
-        programs.push(program);
-        Ok(())
-    })?;
-    Ok(programs)
+    each(entry, |_, program| {
+        read_package(&entry.join(package_name(&program.name)))
+    })
 }
 
 #[test]
@@ -119,8 +119,10 @@ fn what_was_made_is_found_again() {
         entry.bytes,
         walk(&entry.path).unwrap().values().sum::<u64>()
     );
+    let interfaces = &entry.manifest.programs;
+    let names: Vec<_> = interfaces.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(
-        entry.manifest.programs,
+        names,
         [
             "ingest_r32",
             "ingest_r256",
@@ -128,12 +130,15 @@ fn what_was_made_is_found_again() {
             "layer1_w16_c512"
         ]
     );
-    let names: Vec<_> = programs(&entry.path)
-        .unwrap()
-        .into_iter()
-        .map(|p| p.name)
-        .collect();
-    assert_eq!(names, entry.manifest.programs);
+    let read = programs(&entry.path).unwrap();
+    let read: Vec<_> = read.iter().map(Interface::of).collect();
+    assert_eq!(&read, interfaces);
+    let loaded = load(&entry.path, &CpuRuntime::new(1)).unwrap();
+    for (program, interface) in loaded.iter().zip(interfaces) {
+        assert_eq!(program.name(), interface.name);
+        assert_eq!(program.inputs(), interface.inputs);
+        assert_eq!(program.outputs(), interface.outputs);
+    }
     let listed = list(&bench.cache()).unwrap();
     assert_eq!(listed[0].as_ref().unwrap().manifest, entry.manifest);
 }
@@ -153,9 +158,6 @@ fn each_part_of_the_key_makes_another_entry() {
         }
         fn compile(&self, _: &Path, _: &mut dyn FnMut() -> Result<(), Error>) -> Result<(), Error> {
             Ok(())
-        }
-        fn place(&self, folder: &Path, program: &Program) -> Result<Placement, Error> {
-            Portable.place(folder, program)
         }
     }
     let bench = Bench::new("parts");
@@ -228,9 +230,6 @@ fn what_the_systems_compiler_makes_is_kept() {
             fs::rename(package, package.with_extension("compiled")).unwrap();
             Ok(())
         }
-        fn place(&self, folder: &Path, program: &Program) -> Result<Placement, Error> {
-            Portable.place(folder, program)
-        }
     }
     let bench = Bench::new("system");
     let run = |fails| {
@@ -250,7 +249,7 @@ fn what_the_systems_compiler_makes_is_kept() {
     assert!(matches!(run(true), (Err(Error::Request(_)), true)));
     assert!(bench.names().is_empty());
     let (made, compiled) = run(false);
-    let manifest = made.unwrap().entry.manifest;
+    let Entry { path, manifest, .. } = made.unwrap().entry;
     assert!(compiled && manifest.seconds.contains_key("compile"));
     assert_eq!(manifest.parts.system, "build 7");
     assert!(
@@ -259,17 +258,31 @@ fn what_the_systems_compiler_makes_is_kept() {
             .keys()
             .all(|file| file.contains(".compiled/"))
     );
+    let of_another_runtime = "The kernels are for system, which this system does not have";
+    let loaded = load(&path, &CpuRuntime::new(1)).map(|_| ());
+    assert_eq!(loaded.unwrap_err().to_string(), of_another_runtime);
+    assert_eq!(place(&path).unwrap_err().to_string(), of_another_runtime);
+    assert!(path.exists(), "they are sound");
 }
 
 #[test]
 fn on_the_processor_everything_is_placed_there() {
     let bench = Bench::new("placed");
-    let placements = place(&bench.entry().path, &Portable).unwrap();
+    let entry = bench.entry();
+    let placements = place(&entry.path).unwrap();
+    let loaded = load(&entry.path, &CpuRuntime::new(1)).unwrap();
     assert_eq!(placements.len(), 4);
-    for placement in placements {
-        assert!(placement.operations > 20, "{placement:?}");
-        let shares = (placement.neural_engine, placement.gpu, placement.cpu);
-        assert_eq!(shares, (0.0, 0.0, 1.0));
+    for ((name, placement), program) in placements.iter().zip(loaded) {
+        assert_eq!(
+            (name.as_str(), placement),
+            (program.name(), &program.placement().unwrap())
+        );
+        let shares = placement.shares();
+        assert!(shares.operations > 20, "{shares:?}");
+        assert_eq!(
+            (shares.neural_engine, shares.gpu, shares.cpu),
+            (0.0, 0.0, 1.0)
+        );
     }
 }
 

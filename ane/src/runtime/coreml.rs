@@ -8,6 +8,7 @@ pub(super) mod objects;
 mod outputs;
 mod plan;
 mod program;
+mod system;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +20,13 @@ use objc2_core_ml::{
 };
 use objc2_foundation::{NSDictionary, NSError, NSString, NSURL};
 
-use super::deadline::{Answer, Limits, wait};
+use super::deadline::{Answer, Limits, wait, wait_ticking};
+use super::placement::Placement;
 use super::{Interface, LoadedProgram, Port, RuntimeError};
 use crate::scratch::move_folder;
 use objects::{answered, catch, numbers, path, url};
 use program::CoreMlProgram;
+pub use system::os_build;
 
 /// Runs compiled programs on the Neural Engine, and on the processor what Core ML keeps from it. Never on the GPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,9 +38,17 @@ pub struct CoreMlRuntime {
 impl CoreMlRuntime {
     /// Compile the `.mlpackage` folder `package` to `compiled`, a folder that appears whole or not at all.
     ///
+    /// Calls `tick` about twenty times a second and stops with its error. Core ML has no call to end a compilation: it goes on
+    /// then, and what it makes is removed.
+    ///
     /// # Errors
-    /// [`RuntimeError::Timeout`] and [`RuntimeError::Failed`].
-    pub fn compile(&self, package: &Path, compiled: &Path) -> Result<(), RuntimeError> {
+    /// [`RuntimeError::Timeout`] and [`RuntimeError::Failed`], and those of `tick`.
+    pub fn compile<E: From<RuntimeError>>(
+        &self,
+        package: &Path,
+        compiled: &Path,
+        tick: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
         let what = format!("Compiling {}", package.display());
         autoreleasepool(|_| {
             let url = url(&what, package)?;
@@ -53,10 +64,10 @@ impl CoreMlRuntime {
                     MLModel::compileModelAtURL_completionHandler(&url, &handler);
                 })
             };
-            let temporary = wait(&what, self.limits.compile, start)??;
-            move_folder(&temporary.0, compiled).map_err(|error| RuntimeError::Failed {
-                what,
-                said: error.to_string(),
+            let temporary = wait_ticking(&what, self.limits.compile, tick, start)??;
+            move_folder(&temporary.0, compiled).map_err(|error| {
+                let said = error.to_string();
+                RuntimeError::Failed { what, said }.into()
             })
         })
     }
@@ -99,6 +110,15 @@ impl CoreMlRuntime {
             compiled,
             self.limits,
         )))
+    }
+
+    /// Where the operations of the compiled program in the folder `compiled` would run.
+    ///
+    /// # Errors
+    /// As [`LoadedProgram::placement`].
+    pub fn placement(&self, compiled: &Path) -> Result<Placement, RuntimeError> {
+        let what = format!("Planning {}", compiled.display());
+        plan::placement(&what, compiled, self.limits.plan)
     }
 }
 

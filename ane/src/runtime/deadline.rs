@@ -1,7 +1,7 @@
 //! Waiting for what another thread answers, but not for ever.
 
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::RuntimeError;
 
@@ -31,6 +31,9 @@ impl Default for Limits {
     }
 }
 
+/// How often a wait that can be stopped looks for a word to stop.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Where an answer goes, from any thread. Only the first one counts; those that come too late are dropped.
 pub struct Answer<T>(SyncSender<T>);
 
@@ -54,7 +57,36 @@ pub fn wait<T>(
 ) -> Result<T, RuntimeError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     start(Answer(sender))?;
-    receiver.recv_timeout(limit).map_err(|error| match error {
+    receiver
+        .recv_timeout(limit)
+        .map_err(|error| no_answer(what, limit, error))
+}
+
+/// As [`wait`], and calls `tick` about twenty times a second, whose error ends the wait. What was started goes on then.
+///
+/// # Errors
+/// As [`wait`], and those of `tick`.
+pub fn wait_ticking<T, E: From<RuntimeError>>(
+    what: &str,
+    limit: Duration,
+    tick: &mut dyn FnMut() -> Result<(), E>,
+    start: impl FnOnce(Answer<T>) -> Result<(), RuntimeError>,
+) -> Result<T, E> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    start(Answer(sender))?;
+    let began = Instant::now();
+    loop {
+        let left = limit.saturating_sub(began.elapsed());
+        match receiver.recv_timeout(left.min(PAUSE)) {
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Timeout) if left > PAUSE => tick()?,
+            Err(error) => return Err(no_answer(what, limit, error).into()),
+        }
+    }
+}
+
+fn no_answer(what: &str, limit: Duration, error: RecvTimeoutError) -> RuntimeError {
+    match error {
         RecvTimeoutError::Timeout => RuntimeError::Timeout {
             what: what.into(),
             limit,
@@ -63,7 +95,7 @@ pub fn wait<T>(
             what: what.into(),
             said: "it ended without an answer".into(),
         },
-    })
+    }
 }
 
 #[cfg(test)]
@@ -73,7 +105,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{Answer, wait};
+    use super::{Answer, wait, wait_ticking};
     use crate::runtime::RuntimeError;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -129,6 +161,54 @@ mod tests {
             error.to_string(),
             "Loading layer0 failed: it ended without an answer"
         );
+    }
+
+    #[test]
+    fn a_wait_can_be_stopped_and_the_late_answer_is_dropped() {
+        let (keep, kept) = mpsc::channel();
+        let stopped = RuntimeError::Lost {
+            program: "p".into(),
+        };
+        let mut ticks = 0;
+        let mut tick = || {
+            ticks += 1;
+            if ticks == 2 {
+                Err(stopped.clone())
+            } else {
+                Ok(())
+            }
+        };
+        let error = wait_ticking("Compiling p", LONG, &mut tick, |answer: Answer<Arc<()>>| {
+            keep.send(answer).unwrap();
+            Ok(())
+        });
+        assert_eq!(error, Err(stopped.clone()));
+        let late = Arc::new(());
+        kept.recv().unwrap().give(Arc::clone(&late));
+        assert_eq!((ticks, Arc::strong_count(&late)), (2, 1));
+    }
+
+    #[test]
+    fn a_wait_that_ticks_ends_as_one_that_does_not() {
+        let mut go = || Ok::<(), RuntimeError>(());
+        let other = wait_ticking("Adding", LONG, &mut go, |answer| {
+            thread::spawn(move || answer.give(3));
+            Ok(())
+        });
+        assert_eq!(other, Ok(3));
+        let (keep, _kept) = mpsc::channel();
+        let limit = 3 * super::PAUSE;
+        let late = wait_ticking("Adding", limit, &mut go, |answer: Answer<()>| {
+            keep.send(answer).unwrap();
+            Ok(())
+        });
+        let what = "Adding".into();
+        assert_eq!(late, Err(RuntimeError::Timeout { what, limit }));
+        let gone = wait_ticking("Adding", LONG, &mut go, |answer: Answer<()>| {
+            drop(answer);
+            Ok(())
+        });
+        assert!(matches!(gone, Err(RuntimeError::Failed { .. })));
     }
 
     #[test]

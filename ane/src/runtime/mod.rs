@@ -24,6 +24,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::buffer::{View, ViewMut};
 use crate::mil::graph::{Program, ValueId};
 use placement::Placement;
@@ -86,7 +88,8 @@ pub trait LoadedProgram: Send {
 }
 
 /// What a program takes and gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Interface {
     /// What the program is called.
     pub name: String,
@@ -116,7 +119,8 @@ impl Interface {
 }
 
 /// An input or output of a program, in half precision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Port {
     /// Unique among the program's.
     pub name: String,

@@ -36,7 +36,33 @@ pub struct Placement {
     pub operations: Vec<OperationPlacement>,
 }
 
+/// A [`Placement`] in four numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    /// How many operations have a known device: those that compute something.
+    pub operations: usize,
+    /// Their part on the Neural Engine, 0 to 1; all parts are 0 where there are no such operations.
+    pub neural_engine: f64,
+    /// On the graphics processor.
+    pub gpu: f64,
+    /// On the processor.
+    pub cpu: f64,
+}
+
 impl Placement {
+    /// How much runs where, by the number of operations.
+    #[must_use]
+    pub fn shares(&self) -> Shares {
+        let placed = self.operations.iter().filter(|it| it.preferred.is_some());
+        let share = |device| self.share_of_operations(device).unwrap_or(0.0);
+        Shares {
+            operations: placed.count(),
+            neural_engine: share(Device::NeuralEngine),
+            gpu: share(Device::Gpu),
+            cpu: share(Device::Cpu),
+        }
+    }
+
     /// Everything on the processor.
     #[must_use]
     pub fn on_cpu(program: &Program) -> Self {
@@ -90,7 +116,7 @@ impl Placement {
 
 #[cfg(test)]
 mod tests {
-    use super::{Device, OperationPlacement, Placement};
+    use super::{Device, OperationPlacement, Placement, Shares};
 
     fn placement(operations: &[(Option<Device>, Option<f64>)]) -> Placement {
         let operations = operations
@@ -122,6 +148,13 @@ mod tests {
         );
         assert_eq!(placement.share_of_cost(Device::NeuralEngine), Some(0.75));
         assert_eq!(placement.share_of_cost(Device::Gpu), Some(0.0));
+        let shares = Shares {
+            operations: 4,
+            neural_engine: 0.5,
+            gpu: 0.0,
+            cpu: 0.5,
+        };
+        assert_eq!(placement.shares(), shares);
     }
 
     #[test]
@@ -132,6 +165,7 @@ mod tests {
         ] {
             assert_eq!(unknown.share_of_operations(Device::Cpu), None);
             assert_eq!(unknown.share_of_cost(Device::Cpu), None);
+            assert_eq!(unknown.shares().cpu, 0.0);
         }
     }
 }

@@ -34,7 +34,9 @@ impl From<Error> for PyErr {
             Error::Draft { .. } => InvalidDraft::new_err(sentence),
             Error::Write { .. } => WriteFailed::new_err(sentence),
             Error::Damaged { .. } | Error::Read { .. } => CorruptKernels::new_err(sentence),
-            Error::Request(_) | Error::Graph(_) | Error::Cancelled => AneError::new_err(sentence),
+            Error::Request(_) | Error::Graph(_) | Error::Runtime(_) | Error::Cancelled => {
+                AneError::new_err(sentence)
+            }
         }
     }
 }

@@ -8,8 +8,10 @@ use pyo3::create_exception;
 use pyo3::prelude::*;
 
 use super::AneError;
+use super::programs::{CpuRuntime, Program};
 use crate::dflash::build::Options;
 use crate::kernels::{self, Entry, Progress, system_compiler};
+use crate::runtime::placement::{self, Shares};
 
 create_exception!(
     ane,
@@ -21,7 +23,7 @@ create_exception!(
 /// See the stub.
 #[pyclass(frozen, get_all, module = "ane")]
 pub struct Kernels {
-    pub(super) path: PathBuf,
+    path: PathBuf,
     key: String,
     hit: bool,
     replaced: Option<String>,
@@ -57,7 +59,7 @@ impl Kernels {
             hit,
             replaced,
             bytes,
-            programs: manifest.programs,
+            programs: manifest.programs.into_iter().map(|it| it.name).collect(),
             draft: manifest.draft,
             precision: manifest.parts.precision.name(),
             width: manifest.parts.width,
@@ -90,6 +92,24 @@ pub struct Placement {
     neural_engine: f64,
     gpu: f64,
     cpu: f64,
+}
+
+impl Placement {
+    pub(super) fn new(program: String, placement: &placement::Placement) -> Self {
+        let Shares {
+            operations,
+            neural_engine,
+            gpu,
+            cpu,
+        } = placement.shares();
+        Self {
+            program,
+            operations,
+            neural_engine,
+            gpu,
+            cpu,
+        }
+    }
 }
 
 #[pyfunction]
@@ -180,23 +200,21 @@ pub fn remove_kernels(py: Python<'_>, cache: PathBuf, keys: Option<Vec<String>>)
 }
 
 #[pyfunction]
+pub fn load_kernels(py: Python<'_>, kernels: &Kernels, cpu: &CpuRuntime) -> PyResult<Vec<Program>> {
+    let loaded = py.detach(|| kernels::load(&kernels.path, &cpu.runtime))?;
+    Ok(loaded.into_iter().map(Program::new).collect())
+}
+
+#[pyfunction]
 pub fn place_kernels(py: Python<'_>, kernels: &Kernels) -> PyResult<Vec<Placement>> {
-    let placed = py.detach(|| kernels::place(&kernels.path, &*system_compiler()))?;
-    let placements = placed.into_iter().map(|placement| {
-        let kernels::Placement {
-            program,
-            operations,
-            neural_engine,
-            gpu,
-            cpu,
-        } = placement;
-        Placement {
-            program,
-            operations,
-            neural_engine,
-            gpu,
-            cpu,
-        }
-    });
+    let placed = py.detach(|| kernels::place(&kernels.path))?;
+    let placements = placed
+        .into_iter()
+        .map(|(program, placement)| Placement::new(program, &placement));
     Ok(placements.collect())
+}
+
+#[pyfunction]
+pub fn system_runtime() -> &'static str {
+    system_compiler().runtime()
 }

@@ -8,21 +8,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::AneError;
-use super::kernels::Kernels;
+use super::kernels::Placement;
 use crate::dflash::Draft;
 use crate::dflash::build::{Options, Upcoming, each_program};
 use crate::dflash::weights::Loader;
 use crate::draft::SharedProgram;
-use crate::errors::Error;
-use crate::kernels::read_programs;
-use crate::mil::graph;
 use crate::runtime::host_buffer::{self, HostBuffer};
-use crate::runtime::{LoadedProgram, Port, Runtime, cpu};
+use crate::runtime::{LoadedProgram, Port, Runtime, RuntimeError, cpu};
 
 /// See the stub.
 #[pyclass(frozen, module = "ane")]
 pub struct CpuRuntime {
-    runtime: cpu::CpuRuntime,
+    pub(super) runtime: cpu::CpuRuntime,
 }
 
 #[pymethods]
@@ -68,31 +65,12 @@ impl CpuRuntime {
             let mut loader = Loader::new(&draft, options.precision);
             each_program(&draft, &mut loader, options, &mut |upcoming, _| {
                 if let Upcoming::Program(program) = upcoming {
-                    programs.push(self.prepare(&program)?);
+                    programs.push(Program::new(self.runtime.load(&program)?));
                 }
                 Ok(())
             })?;
             Ok(programs)
         })
-    }
-
-    fn load_kernels(&self, py: Python<'_>, kernels: &Kernels) -> PyResult<Vec<Program>> {
-        py.detach(|| {
-            let mut programs = vec![];
-            read_programs(&kernels.path, &mut |program| {
-                programs.push(self.prepare(&program)?);
-                Ok(())
-            })?;
-            Ok(programs)
-        })
-    }
-}
-
-impl CpuRuntime {
-    fn prepare(&self, program: &graph::Program) -> Result<Program, Error> {
-        let loaded = self.runtime.load(program);
-        let loaded = loaded.map_err(|error| Error::Request(error.to_string()))?;
-        Ok(Program::new(loaded))
     }
 }
 
@@ -117,7 +95,7 @@ pub struct Program {
 }
 
 impl Program {
-    fn new(loaded: Box<dyn LoadedProgram>) -> Self {
+    pub(super) fn new(loaded: Box<dyn LoadedProgram>) -> Self {
         Self {
             name: loaded.name().into(),
             inputs: loaded.inputs().to_vec(),
@@ -159,6 +137,17 @@ impl Program {
         });
         ran.map_err(|problem| AneError::new_err(format!("{problem}.")))
     }
+
+    fn placement(&self, py: Python<'_>) -> PyResult<Placement> {
+        let placed = py.detach(|| placement(&self.loaded));
+        placed.map_err(|error| AneError::new_err(format!("{error}.")))
+    }
+}
+
+/// Where it runs. Called without Python's lock, since the program may be at work.
+pub(super) fn placement(program: &SharedProgram) -> Result<Placement, RuntimeError> {
+    let program = program.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Placement::new(program.name().into(), &program.placement()?))
 }
 
 fn shapes<'py>(py: Python<'py>, ports: &[Port]) -> PyResult<Bound<'py, PyDict>> {

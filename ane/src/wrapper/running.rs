@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 
 use super::AneError;
 use super::drafts::DraftInfo;
-use super::programs::Program;
+use super::kernels::Placement;
+use super::programs::{self, Program};
 use crate::buffer::{View, ViewMut};
 use crate::dflash;
-use crate::draft::{Block, DraftError, RunningDraft};
+use crate::draft::{Block, DraftError, RunningDraft, SharedProgram};
 use crate::runtime::host_buffer::{self, HostBuffer, with_views};
 
 /// See the stub.
@@ -22,6 +23,7 @@ pub struct Draft {
     width: usize,
     #[pyo3(get)]
     context: usize,
+    programs: Vec<SharedProgram>,
     running: Mutex<RunningDraft>,
 }
 
@@ -66,6 +68,7 @@ impl Draft {
             info: Py::new(py, DraftInfo::from(running.config()))?,
             width: running.width(),
             context: running.context(),
+            programs: loaded,
             running: Mutex::new(running),
         })
     }
@@ -138,6 +141,14 @@ impl Draft {
         self.with_memory(py, &embeddings, &mut hidden, |draft, views, written| {
             draft.run(&views[0], &block, &mut written[0])
         })
+    }
+
+    fn placement(&self, py: Python<'_>) -> PyResult<Vec<Placement>> {
+        let placed = py.detach(|| -> Result<_, DraftError> {
+            let placements = self.programs.iter().map(programs::placement);
+            Ok(placements.collect::<Result<_, _>>()?)
+        });
+        placed.map_err(failed)
     }
 
     fn rows(&self, py: Python<'_>, layer: usize, rows: Bound<'_, PyAny>) -> PyResult<()> {

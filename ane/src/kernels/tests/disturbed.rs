@@ -54,7 +54,7 @@ const DAMAGES: [(&str, Damage, bool); 9] = [
     ),
     (
         "manifest.json",
-        |file| edit(file, "\"format\": 1", "\"format\": 2"),
+        |file| edit(file, "\"format\": 2", "\"format\": 1"),
         true,
     ),
     (WEIGHTS, |file| fs::remove_file(file).unwrap(), true),

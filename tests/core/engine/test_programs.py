@@ -1,0 +1,126 @@
+"""A pair's programs: prepared once, kept on the disk, and there also where the disk cannot keep them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ane
+from core.engine.loader import load_pair_now
+from core.engine.programs import Programs, load_programs
+from core.engine.target import Target
+from core.errors import Cancelled
+from core.pairs import Pair
+from core.paths import kernels_dir
+from helpers.random_drafts import small_draft
+from helpers.tiny import tiny_config, tiny_target
+
+portable = pytest.mark.skipif(sys.platform == "darwin", reason="the processor's runtime is not used there")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
+    monkeypatch.setenv("MIRROR_SD_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def draft(tmp_path: Path) -> Path:
+    return small_draft(tmp_path / "draft")
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    target = tiny_target()
+    target.set_taps(tiny_config().target_layer_ids)
+    return target
+
+
+@pytest.fixture
+def load(draft: Path, target: Target) -> Callable[[], Programs]:
+    def load() -> Programs:
+        programs = load_programs(draft, target)
+        programs.close()
+        return programs
+
+    return load
+
+
+def block(programs: Programs, draft: Path) -> bytes:
+    """What the programs make of a fixed block."""
+    running = ane.Draft(draft, programs.drafter._programs)
+    drawn = np.random.default_rng(3)
+    running.ingest([drawn.standard_normal((5, 32)).astype(np.float32) for _ in running.info.target_layer_ids])
+    hidden = np.zeros((20, 32), np.float32)
+    running.run(drawn.standard_normal((20, 32)).astype(np.float32), range(5, 25), hidden)
+    return hidden.tobytes()
+
+
+@portable
+def test_they_are_prepared_once_for_each_width_and_found_again(load: Callable[[], Programs], draft: Path) -> None:
+    first = load()
+    assert first.runs_on == ane.system_runtime() == "cpu"
+    kept = ane.list_kernels(kernels_dir())
+    assert sorted(kernels.width for kernels in kept if isinstance(kernels, ane.Kernels)) == [16, 32]
+    again = load()
+    assert [kernels.path for kernels in ane.list_kernels(kernels_dir())] == [kernels.path for kernels in kept]
+    assert again.drafter.width == 32
+    assert block(again, draft) == block(first, draft)
+
+
+@portable
+def test_damaged_ones_are_made_anew(
+    load: Callable[[], Programs], draft: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = block(load(), draft)
+    weights = next(kernels_dir().glob("*/layer1*/Data/com.apple.CoreML/weights/weight.bin"))
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert block(load(), draft) == expected
+    assert "damaged" in caplog.text
+    assert weights.read_bytes() == whole
+
+
+@portable
+@pytest.mark.parametrize("blocked", ["", "cache", "cache/kernels"])
+def test_a_cache_that_cannot_be_written_keeps_no_pair_from_its_programs(
+    load: Callable[[], Programs], draft: Path, home: Path, caplog: pytest.LogCaptureFixture, blocked: str
+) -> None:
+    expected = block(load(), draft)
+    file = home.parent / "other" / blocked
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("no folder")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIRROR_SD_HOME", str(home.parent / "other"))
+        assert block(load(), draft) == expected
+    assert "kept in memory alone" in caplog.text
+
+
+def test_a_stop_ends_the_preparation_and_leaves_nothing(draft: Path, target: Target) -> None:
+    asked = 0
+
+    def cancelled() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 4
+
+    with pytest.raises(Cancelled):
+        load_programs(draft, target, cancelled)
+    assert ane.list_kernels(kernels_dir()) == []
+
+
+def test_where_they_fail_the_pair_loads_without_them(
+    tiny_pair: Pair, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    """On a system where they run by Core ML alone."""
+    monkeypatch.setattr(ane, "system_runtime", lambda: "coreml")
+    home.write_text("no folder")
+    loaded = load_pair_now(tiny_pair)
+    assert loaded.modes == ("plain", "gpu")
+    assert loaded.missing.keys() == {"ane", "mirror"}
+    assert loaded.missing["ane"].startswith("The folder for prepared kernels cannot be made: ")
