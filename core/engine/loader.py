@@ -101,13 +101,14 @@ def load_pair_now(pair: Pair) -> LoadedPair:
 def _checked_programs(folder: Path, target: Target, drafter: MlxDrafter, cancelled: Callable[[], bool]) -> Programs:
     """Raises `ane.AneError` where programs cannot be made, or compute something else than the draft in MLX."""
     programs = load_programs(folder, target, cancelled)
-    numerics = compare(programs.drafter, drafter, target)
-    if not numerics.sound:
+    try:
+        numerics = compare(programs.drafter, drafter, target)
+        if not numerics.sound:
+            errors = ", ".join(f"{error:.2g}" for error in numerics.layer_errors)
+            raise ane.AneError(f"The draft's programs compute something else than the draft: errors by layer {errors}.")
+    except ane.AneError:
         programs.close()
-        worst = max(numerics.layer_errors)
-        raise ane.AneError(
-            f"The draft's programs compute something else than the draft: a layer is off by {worst:.0%}."
-        )
+        raise
     return programs
 
 
