@@ -51,6 +51,12 @@ def load(draft: Path, target: Target) -> Callable[[], Programs]:
     return load
 
 
+def kept() -> list[tuple[int, float]]:
+    """Widths, and when their programs were made."""
+    kernels = ane.list_kernels(kernels_dir())
+    return [(entry.width, entry.created_s) for entry in kernels if isinstance(entry, ane.Kernels)]
+
+
 def block(programs: Programs, draft: Path) -> bytes:
     """What the programs make of a fixed block."""
     running = ane.Draft(draft, programs.drafter._programs)
@@ -65,10 +71,10 @@ def block(programs: Programs, draft: Path) -> bytes:
 def test_they_are_prepared_once_for_each_width_and_found_again(load: Callable[[], Programs], draft: Path) -> None:
     first = load()
     assert first.runs_on == ane.system_runtime() == "cpu"
-    kept = ane.list_kernels(kernels_dir())
-    assert sorted(kernels.width for kernels in kept if isinstance(kernels, ane.Kernels)) == [16, 32]
+    made = kept()
+    assert sorted(width for width, _ in made) == [16, 32]
     again = load()
-    assert [kernels.path for kernels in ane.list_kernels(kernels_dir())] == [kernels.path for kernels in kept]
+    assert kept() == made
     assert again.drafter.width == 32
     assert block(again, draft) == block(first, draft)
 
@@ -112,6 +118,18 @@ def test_a_stop_ends_the_preparation_and_leaves_nothing(draft: Path, target: Tar
     with pytest.raises(Cancelled):
         load_programs(draft, target, cancelled)
     assert ane.list_kernels(kernels_dir()) == []
+
+
+def test_core_ml_has_one_width_and_its_own_threads(
+    load: Callable[[], Programs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ane, "system_runtime", lambda: "coreml")
+    programs = load()
+    assert (programs.runs_on, programs.drafter.width) == ("coreml", 64)
+    assert [width for width, _ in kept()] == [64]
+    programs.runtime.threads = 3
+    programs.share_processor(True)
+    assert programs.runtime.threads == 3
 
 
 def test_where_they_fail_the_pair_loads_without_them(
