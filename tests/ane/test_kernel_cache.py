@@ -242,10 +242,11 @@ def test_ctrl_c_stops_a_wait_without_a_callback(draft: Path, cache: Path) -> Non
     assert maker.stdout is not None
     maker.stdout.readline()
     code = (
-        "import _thread, sys, threading, ane\n"
+        "import _thread, signal, sys, threading, ane\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job starts with it ignored
         "main = sys._getframe()\n"
         "def interrupt():\n"
-        "    while main.f_lineno != 9: pass\n"
+        "    while main.f_lineno != 10: pass\n"
         "    _thread.interrupt_main()\n"
         "threading.Thread(target=interrupt).start()\n"
         "try:\n"
@@ -255,9 +256,11 @@ def test_ctrl_c_stops_a_wait_without_a_callback(draft: Path, cache: Path) -> Non
         "    print('stopped')\n"
     )
     command = [sys.executable, "-c", code, draft, cache]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    maker.kill()
-    maker.communicate()
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        maker.kill()
+        maker.communicate()
     assert (run.stdout, run.stderr) == ("waiting\nstopped\n", "")
 
 
