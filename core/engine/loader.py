@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,12 +41,12 @@ class LoadedPair:
     target: Target
     tokenizer: Tokenizer
     drafter: MlxDrafter | None
-    programs: Programs | None
-    """The draft as programs."""
-    missing: dict[Mode, str]
-    """Why modes that the pair might have cannot be used."""
     session: Session
     plain_cost: PlainCost
+    programs: Programs | None = None
+    """The draft as programs."""
+    missing: dict[Mode, str] = field(default_factory=dict)
+    """Why modes that the pair might have cannot be used."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -82,7 +82,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
             programs = yield from _stage(2, cancelled, lambda: _checked_programs(folder, target, drafter, cancelled))
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
-    loaded = LoadedPair(pair, target, tokenizer, drafter, programs, missing, Session(target, drafter), PlainCost())
+    loaded = LoadedPair(pair, target, tokenizer, drafter, Session(target, drafter), PlainCost(), programs, missing)
     yield from _stage(3, cancelled, lambda: _warm_up(loaded))
     return loaded
 
