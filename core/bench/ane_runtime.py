@@ -16,7 +16,6 @@ import numpy as np
 from core.bench.rows import Row, row
 from core.engine.draft_passes import (
     Pass,
-    Precision,
     layer_weights,
     load_programs,
     mlx_pass,
@@ -24,8 +23,8 @@ from core.engine.draft_passes import (
     read_draft,
 )
 from core.engine.drafter_mlx import DFlashDraft
+from core.kernel_messages import PRECISIONS, Precision
 
-PRECISIONS: tuple[Precision, ...] = ("w8a16", "fp16")
 BYTES_A_WEIGHT = {"w8a16": 1, "fp16": 2}
 COLUMNS = (16, 32, 64)
 CONTEXTS = (64, 1024, 2048)

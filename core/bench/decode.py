@@ -17,7 +17,7 @@ from core.bench.rows import Row, row, single
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
-from core.engine.spans import covered_s, total_s
+from core.engine.spans import beside_s
 from core.protocol import Mode
 
 
@@ -76,12 +76,6 @@ class OurMode:
     def name(self) -> str:
         """For the table."""
         return f"mirror-sd {self.mode}"
-
-    def draft_and_overlap_s(self) -> tuple[float, float]:
-        """How long the draft worked in all, and how much of it beside the target."""
-        drafts = [span for step in self.steps for span in step.draft_busy]
-        spans = [*drafts, *(span for step in self.steps for span in step.target_busy)]
-        return total_s(drafts), total_s(spans) - covered_s(spans, 0.0, self.steps[-1].done_s)
 
     def __call__(self, prompt: Sequence[int], max_tokens: int) -> Measured:
         """Read the whole prompt, then decode."""
@@ -155,7 +149,8 @@ def _step_rows(mode: OurMode, plain: OurMode) -> list[Row]:
     guessed = [step for step in mode.steps if step.branch]
     if guessed:
         hits = sum(step.branch == "hit" for step in guessed) / len(guessed)
-        drafts_s, both_s = mode.draft_and_overlap_s()
+        drafts_s = sum(step.draft_ms for step in mode.steps) / 1e3
+        both_s = beside_s(span for step in mode.steps for span in step.busy)
         rows.append(single(f"{mode.mode}: hits", hits, "of guessed steps"))
         rows.append(single(f"{mode.mode}: overlap", both_s / drafts_s, "of the draft's time"))
     return rows

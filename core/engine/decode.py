@@ -69,6 +69,11 @@ class DecodeStep:
         return total_s(self.target_busy[-1:]) * 1e3
 
     @property
+    def busy(self) -> tuple[Span, ...]:
+        """When either device worked."""
+        return self.draft_busy + self.target_busy
+
+    @property
     def done_s(self) -> float:
         """When the tokens were known."""
         return self.target_busy[-1][1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import mlx.core as mx
 import numpy as np
@@ -15,9 +14,9 @@ from mlx_lm.models.cache import KVCache
 import ane
 from core.engine.draft_config import DraftConfig, read_draft_config
 from core.engine.drafter_mlx import DFlashDraft, read_weights
+from core.kernel_messages import Precision
 
 Pass = Callable[[], None]
-Precision = Literal["w8a16", "fp16"]
 
 
 def read_draft(folder: Path) -> DFlashDraft:

@@ -11,7 +11,7 @@ from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
-from core.engine.spans import Span, covered_s, total_s
+from core.engine.spans import beside_s
 from core.errors import BadRequest, Cancelled
 from core.protocol import Benchmark, BenchmarkDone, ChatMessage, GenerateOptions, Mode, ModeTiming, Progress
 
@@ -49,9 +49,8 @@ class _Runs:
             self.host_ms.append(step.host_ms)
             self.guessed += step.branch is not None
             self.hits += step.branch == "hit"
-        drafts, all_spans = ([span for step in steps for span in spans(step)] for spans in (_draft_spans, _spans))
-        self.drafted_s += total_s(drafts)
-        self.overlapped_s += total_s(all_spans) - covered_s(all_spans, steps[0].target_busy[0][0], steps[-1].done_s)
+        self.drafted_s += sum(step.draft_ms for step in steps) / 1e3
+        self.overlapped_s += beside_s(span for step in steps for span in step.busy)
 
     def timing(self, mode: Mode, plain: _Runs) -> ModeTiming:
         """Medians and spread, against plain. Raises `BadRequest` where every answer ended at once."""
@@ -72,14 +71,6 @@ class _Runs:
             hit_rate=self.hits / self.guessed if self.guessed else None,
             overlap=self.overlapped_s / self.drafted_s if self.drafted_s else 0.0,
         )
-
-
-def _draft_spans(step: DecodeStep) -> tuple[Span, ...]:
-    return step.draft_busy
-
-
-def _spans(step: DecodeStep) -> tuple[Span, ...]:
-    return step.draft_busy + step.target_busy
 
 
 def measure_modes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 Span = tuple[float, float]
@@ -22,3 +23,9 @@ def covered_s(spans: Iterable[Span], start_s: float, end_s: float) -> float:
             covered += stop - begin
             reached = stop
     return covered
+
+
+def beside_s(spans: Iterable[Span]) -> float:
+    """How long more than one of them was under way, counted once for each beyond the first."""
+    known = list(spans)
+    return total_s(known) - covered_s(known, -math.inf, math.inf)
