@@ -71,6 +71,9 @@ impl Runtime for CpuRuntime {
     }
 
     fn set_threads(&self, threads: usize) {
+        if threads == self.threads() {
+            return; // a pool costs threads that start and end
+        }
         // The pool is whole also where a panic went by.
         *self.pool.write().unwrap_or_else(PoisonError::into_inner) = Pool::new(threads);
     }

@@ -45,14 +45,23 @@ pub trait Runtime {
 
 /// A program that is ready to run.
 pub trait LoadedProgram: Send {
+    /// What it takes and gives.
+    fn interface(&self) -> &Interface;
+
     /// What it is called.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        &self.interface().name
+    }
 
     /// What it takes, in the order of [`Self::run`].
-    fn inputs(&self) -> &[Port];
+    fn inputs(&self) -> &[Port] {
+        &self.interface().inputs
+    }
 
     /// What it gives, in the order of [`Self::run`].
-    fn outputs(&self) -> &[Port];
+    fn outputs(&self) -> &[Port] {
+        &self.interface().outputs
+    }
 
     /// Run once. Elements of another type than half precision are converted.
     ///
@@ -115,6 +124,12 @@ impl Interface {
             inputs: program.inputs.iter().map(port).collect(),
             outputs: program.outputs.iter().map(port).collect(),
         }
+    }
+
+    /// Whether views are as many as the ports, each of its port's shape.
+    fn check(&self, inputs: &[View<'_>], outputs: &[ViewMut<'_>]) -> Result<(), RuntimeError> {
+        check_shapes("inputs", &self.inputs, inputs.iter().map(View::shape))?;
+        check_shapes("outputs", &self.outputs, outputs.iter().map(ViewMut::shape))
     }
 }
 

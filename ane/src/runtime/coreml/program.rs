@@ -18,7 +18,7 @@ use crate::runtime::placement::Placement;
 use crate::runtime::staging::Staging;
 use crate::runtime::surface::Surface;
 use crate::runtime::tensor::Tensor;
-use crate::runtime::{Interface, LoadedProgram, Port, RuntimeError, check_shapes};
+use crate::runtime::{Interface, LoadedProgram, RuntimeError, check_shapes};
 
 type Provider = ProtocolObject<dyn MLFeatureProvider>;
 
@@ -155,16 +155,8 @@ fn lent<'a>(
 }
 
 impl LoadedProgram for CoreMlProgram {
-    fn name(&self) -> &str {
-        &self.interface.name
-    }
-
-    fn inputs(&self) -> &[Port] {
-        &self.interface.inputs
-    }
-
-    fn outputs(&self) -> &[Port] {
-        &self.interface.outputs
+    fn interface(&self) -> &Interface {
+        &self.interface
     }
 
     fn run(
@@ -172,12 +164,7 @@ impl LoadedProgram for CoreMlProgram {
         inputs: &[View<'_>],
         outputs: &mut [ViewMut<'_>],
     ) -> Result<(), RuntimeError> {
-        check_shapes("inputs", self.inputs(), inputs.iter().map(View::shape))?;
-        check_shapes(
-            "outputs",
-            self.outputs(),
-            outputs.iter().map(ViewMut::shape),
-        )?;
+        self.interface.check(inputs, outputs)?;
         let mut staging = match self.staging.take() {
             Some(staging) => staging,
             None => Staging::new(self.inputs(), self.outputs())?,

@@ -19,7 +19,7 @@ use crate::buffer::{View, ViewMut};
 use crate::mil::graph::Program;
 use crate::runtime::placement::Placement;
 use crate::runtime::pool::Pool;
-use crate::runtime::{Interface, LoadedProgram, Port, RuntimeError, check_shapes};
+use crate::runtime::{Interface, LoadedProgram, RuntimeError};
 
 /// Operations on fewer elements than this stay on one thread.
 const SHARED_FROM: usize = 64 * 1024;
@@ -364,16 +364,8 @@ impl CpuProgram {
 }
 
 impl LoadedProgram for CpuProgram {
-    fn name(&self) -> &str {
-        &self.interface.name
-    }
-
-    fn inputs(&self) -> &[Port] {
-        &self.interface.inputs
-    }
-
-    fn outputs(&self) -> &[Port] {
-        &self.interface.outputs
+    fn interface(&self) -> &Interface {
+        &self.interface
     }
 
     fn run(
@@ -381,12 +373,7 @@ impl LoadedProgram for CpuProgram {
         inputs: &[View<'_>],
         outputs: &mut [ViewMut<'_>],
     ) -> Result<(), RuntimeError> {
-        check_shapes("inputs", self.inputs(), inputs.iter().map(View::shape))?;
-        check_shapes(
-            "outputs",
-            self.outputs(),
-            outputs.iter().map(ViewMut::shape),
-        )?;
+        self.interface.check(inputs, outputs)?;
         self.take_inputs(inputs);
         let (mut keys, mut values) = (
             std::mem::take(&mut self.lent.keys),
