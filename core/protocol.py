@@ -29,10 +29,11 @@ from core.kernel_messages import (
 from core.message import Message
 from core.pairs import Pair
 
-Mode = Literal["plain", "gpu", "ane", "mirror"]
+Mode = Literal["plain", "gpu", "ane", "mirror", "auto"]
 """`plain`: no draft. `gpu`: the draft runs in MLX, after each verification. `ane`: it runs as Core ML programs, after
-each verification. `mirror`: as programs beside the verification, for its likely outcomes."""
-MODES: tuple[Mode, ...] = ("plain", "gpu", "ane", "mirror")
+each verification. `mirror`: as programs beside the verification, for its likely outcomes. `auto`: each step as
+measured costs and acceptance say."""
+MODES: tuple[Mode, ...] = ("auto", "plain", "gpu", "ane", "mirror")
 Origin = Literal["draft", "correction", "bonus", "plain"]
 FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled"]
 

@@ -15,7 +15,13 @@ _ARROW_RIGHT_PX = 16
 def mode_label(mode: Mode, on_gpu: bool) -> str:
     """A mode in words. The MLX draft runs where MLX runs, which is not always a GPU."""
     gpu = "GPU draft" if on_gpu else "CPU draft"
-    labels: dict[Mode, str] = {"plain": "Plain decoding", "gpu": gpu, "ane": "Compiled draft", "mirror": "Mirror"}
+    labels: dict[Mode, str] = {
+        "auto": "Auto",
+        "plain": "Plain decoding",
+        "gpu": gpu,
+        "ane": "Compiled draft",
+        "mirror": "Mirror",
+    }
     return labels[mode]
 
 

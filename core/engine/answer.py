@@ -11,6 +11,7 @@ from core.engine.fallback import FallbackSource
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
+from core.engine.source_auto import AutoSource
 from core.engine.sources import PlainSource, SerialSource, Source
 from core.engine.sources_ane import AneSource, MirrorSource
 from core.engine.spans import Span
@@ -207,9 +208,15 @@ def make_source(
     mode: Mode, loaded: LoadedPair, sampler: Sampler, failed: Callable[[Mode, str], None] = lambda _mode, _reason: None
 ) -> Source:
     """The source of proposals for a mode that the pair has; `failed` is told when another takes over, and why."""
+    if mode == "auto" and loaded.controller is not None:
+        make = partial(_drafting, loaded=loaded, sampler=sampler, failed=failed)
+        return AutoSource(loaded.session, loaded.block_size, loaded.controller, make, failed)
+    return PlainSource() if mode == "plain" or loaded.drafter is None else _drafting(mode, loaded, sampler, failed)
+
+
+def _drafting(mode: Mode, loaded: LoadedPair, sampler: Sampler, failed: Callable[[Mode, str], None]) -> Source:
     session, programs = loaded.session, loaded.programs
-    if loaded.drafter is None or mode == "plain":
-        return PlainSource()
+    assert loaded.drafter is not None
     serial = partial(SerialSource, session, loaded.drafter, sampler)
     if programs is None or mode == "gpu":
         return serial()

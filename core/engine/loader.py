@@ -11,8 +11,11 @@ import mlx.core as mx
 from mlx_lm.utils import load_model
 
 import ane
+from core.engine.calibrate import measure_costs
+from core.engine.controller import Controller
 from core.engine.decode import Limits, decode
 from core.engine.device import on_cpu
+from core.engine.drafter import Drafter
 from core.engine.drafter_mlx import MlxDrafter, load_drafter
 from core.engine.gguf import load_gguf
 from core.engine.numerics import compare
@@ -47,13 +50,16 @@ class LoadedPair:
     """The draft as programs."""
     missing: dict[Mode, str] = field(default_factory=dict)
     """Why modes that the pair might have cannot be used."""
+    controller: Controller | None = None
+    """Chooses for mode `auto`; None without a draft."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
         """The modes in which this pair can decode."""
         with_draft: tuple[Mode, ...] = ("gpu",) if self.drafter else ()
         with_programs: tuple[Mode, ...] = ("ane", "mirror") if self.programs else ()
-        return ("plain", *with_draft, *with_programs)
+        chosen: tuple[Mode, ...] = ("auto",) if self.controller else ()
+        return ("plain", *with_draft, *with_programs, *chosen)
 
     def close(self) -> None:
         """End what works beside the thread that owns MLX."""
@@ -172,3 +178,9 @@ def _warm_up(loaded: LoadedPair) -> None:
         steps = list(decode(session, prompt[-1], source, sampler, limits))
     for step in steps[2:]:
         loaded.plain_cost.add(step.verify_ms)
+    if drafter is not None:
+        drafters: dict[Mode, Drafter] = {"gpu": drafter}
+        if loaded.programs is not None:
+            loaded.programs.share_processor(False)
+            drafters["ane"] = loaded.programs.drafter
+        loaded.controller = Controller(measure_costs(loaded.target, drafters, drafter.block_size))

@@ -83,9 +83,9 @@ def texts(selector: ModeSelector) -> list[str]:
 
 
 def test_modes_are_named_after_what_they_run_on(selector: ModeSelector) -> None:
-    assert texts(selector) == ["Plain decoding", "GPU draft", "Compiled draft", "Mirror"]
+    assert texts(selector) == ["Auto", "Plain decoding", "GPU draft", "Compiled draft", "Mirror"]
     selector.set_on_gpu(False)
-    assert texts(selector) == ["Plain decoding", "CPU draft", "Compiled draft", "Mirror"]
+    assert texts(selector) == ["Auto", "Plain decoding", "CPU draft", "Compiled draft", "Mirror"]
 
 
 def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> None:

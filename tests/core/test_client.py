@@ -105,7 +105,7 @@ def test_an_answer_loads_the_pair_then_streams(loop, make_client, tiny_pair):
 def test_load_unload_and_load_again(loop, make_client, tiny_pair):
     client = make_client()
     loaded = loop(events_of(client, Load(tiny_pair)))[-1]
-    assert (loaded.pair, loaded.modes, loaded.block_size) == (tiny_pair, ("plain", "gpu", "ane", "mirror"), 8)
+    assert (loaded.pair, loaded.modes, loaded.block_size) == (tiny_pair, ("plain", "gpu", "ane", "mirror", "auto"), 8)
     assert loaded.plain_tokens_per_second > 0
     assert kinds(loop(events_of(client, Load(tiny_pair)))) == [Loaded]
     assert loop(events_of(client, Unload())) == [Unloaded()]

@@ -28,7 +28,7 @@ def test_our_modes_and_mlx_lm_give_the_same_tokens_and_rows(loaded):
         first_rows = first_token_rows(ours[1], peer_measure(peer), [5, 8, 13], [16, 40], runs=2)
     assert peer.versions.keys() == {"mlx-lm", "mlx"}
     texts = [tuple(len(text) for text in result.texts) for result in results.values()]
-    assert texts == [(12, 12)] * 5
+    assert texts == [(12, 12)] * 6
     assert results["mirror-sd plain"].tokens_per_step == [1.0, 1.0]
     rows = {each.name: each for each in decode_rows(ours, results)}
     assert rows["mirror-sd plain: speed"].ratio_to == "mlx-lm stream_generate"
