@@ -93,7 +93,7 @@ class Generation(QObject):
         self._pair: Pair | None = None
         self._tasks = Tasks()
         self._state = State.IDLE
-        self._mode: Mode = "gpu"
+        self._mode: Mode = "auto"
         self.conversation = Conversation()
         self._text: str | None = None  # of the answer that is awaited; None where none is
         self._call: Call | None = None

@@ -157,7 +157,9 @@ class MainWindow(QMainWindow):
         self.notice.show_problem(problem, can_retry=self.generation.state is State.FAILED)
 
     def _on_mode_changed(self, change: ModeChanged) -> None:
-        self.show_problem(Problem("ModeChanged", change.reason, "The answer goes on with the draft in MLX."))
+        if change.cause == "failure":
+            self.show_problem(Problem("ModeChanged", change.reason, "The answer goes on with the draft in MLX."))
+        self._model.mode_changed(change)
 
     def _on_state(self, state: State) -> None:
         self.composer.set_state(state, self.generation.accepts_message)
@@ -243,8 +245,9 @@ class MainWindow(QMainWindow):
         self._show_waiting()
 
     def _on_hello(self, hello: Hello) -> None:
-        self.mode_selector.set_on_gpu("gpu" in hello.device.lower() or "metal" in hello.blas.name.lower())
-        self.panel.show_device(hello.device, hello.blas.name)
+        on_gpu = "gpu" in hello.device.lower() or "metal" in hello.blas.name.lower()
+        self.mode_selector.set_on_gpu(on_gpu)
+        self.panel.show_device(hello.device, hello.blas.name, on_gpu)
 
     def _on_memory(self, rss_bytes: int | None) -> None:
         self._model.memory(rss_bytes)

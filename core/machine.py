@@ -19,6 +19,11 @@ def chip_name() -> str:
     return cpu_info("model name") or platform.processor() or platform.machine()
 
 
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def cpu_info(field: str) -> str:
     """What the kernel of Linux tells of the first processor; empty where it does not."""
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():

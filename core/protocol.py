@@ -35,6 +35,8 @@ each verification. `mirror`: as programs beside the verification, for its likely
 measured costs and acceptance say."""
 MODES: tuple[Mode, ...] = ("auto", "plain", "gpu", "ane", "mirror")
 Origin = Literal["draft", "correction", "bonus", "plain"]
+ChangeCause = Literal["choice", "failure"]
+"""`choice`: another mode is expected to be faster here. `failure`: the one before cannot go on."""
 FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled"]
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -55,7 +57,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
 class GenerateOptions(msgspec.Struct, frozen=True):
     """How an answer is decoded."""
 
-    mode: Mode = "gpu"
+    mode: Mode = "auto"
     width: int | None = None
     """Rows of a verification pass (proposals + 1); None takes the draft's block size."""
     max_tokens: int = 1024
@@ -274,6 +276,7 @@ class ModeChanged(Message, frozen=True):
     mode: Mode
     reason: str
     """A sentence for the user."""
+    cause: ChangeCause
 
 
 class Done(Message, frozen=True):

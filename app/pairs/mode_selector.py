@@ -35,7 +35,7 @@ class ModeSelector(QComboBox):
         self.setAccessibleName("Decoding mode")
         self.setToolTip("How the next answer is decoded (Ctrl+Shift+M)")
         self._modes: tuple[Mode, ...] = MODES
-        self._chosen: Mode = "gpu"
+        self._chosen: Mode = "auto"
         self._on_gpu = True
         self._fill()
         self.activated.connect(self._on_activated)
@@ -47,7 +47,7 @@ class ModeSelector(QComboBox):
 
     def set_modes(self, modes: tuple[Mode, ...]) -> None:
         """Offer the modes of a loaded pair."""
-        self._modes = modes
+        self._modes = tuple(mode for mode in MODES if mode in modes)
         self._fill()
 
     def set_on_gpu(self, on_gpu: bool) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from dataclasses import dataclass, field
 from typing import Literal
 
-from core.protocol import Done, Loaded, Step
+from core.protocol import Done, Loaded, Mode, ModeChanged, Step
 
 Verdict = Literal["faster", "equal", "slower"]
 
@@ -45,6 +45,10 @@ class Figures:
     context_used: int | None = None
     context_length: int | None = None
     memory_bytes: int | None = None
+    modes: tuple[tuple[Mode, float], ...] = ()
+    """How the answer was decoded: the share of its steps in each mode, the greatest first."""
+    mode_reason: str = ""
+    """Why the mode last changed by choice."""
     speed_up: float | None = None
     """Speed over the measured plain speed; None before it means something."""
 
@@ -69,6 +73,7 @@ class FiguresModel:
         self._first_token_s: float | None = None
         self._rate_points: deque[tuple[float, int]] = deque()
         self._totals = _Totals()
+        self._mode_reason = ""
         self._done: Done | None = None
 
     def loaded(self, loaded: Loaded | None, now_s: float) -> None:
@@ -96,6 +101,10 @@ class FiguresModel:
         if speed is not None and speed > self._top:
             self._top = dial_top(1.2 * speed)
 
+    def mode_changed(self, change: ModeChanged) -> None:
+        """The answer goes on in another mode."""
+        self._mode_reason = change.reason
+
     def done(self, done: Done) -> None:
         """The answer has ended."""
         self._done = done
@@ -119,6 +128,8 @@ class FiguresModel:
             context_used=self._context_used,
             context_length=loaded.context_length if loaded else None,
             memory_bytes=self._memory_bytes,
+            modes=totals.shares,
+            mode_reason=self._mode_reason,
             speed_up=self._speed_up(),
         )
 
@@ -155,11 +166,18 @@ class _Totals:
     draft_ms: float = 0.0
     verify_ms: float = 0.0
     other_ms: float = 0.0
+    modes: Counter[Mode] = field(default_factory=Counter)
+
+    @property
+    def shares(self) -> tuple[tuple[Mode, float], ...]:
+        """Of the passes, by mode; the greatest first."""
+        return tuple((mode, count / self.passes) for mode, count in self.modes.most_common())
 
     def add(self, step: Step) -> None:
         if step.elapsed_s <= 0:
             return
         self.passes += 1
+        self.modes[step.mode] += 1
         self.tokens += len(step.tokens)
         self.proposed += step.proposed
         self.accepted += step.accepted
@@ -190,10 +208,10 @@ def compare_with_plain(done: Done) -> Comparison | None:
     """How long plain decoding would have taken for the tokens after the first, at its measured time per token.
 
     The first token comes from reading the prompt, which is the same in both. None where plain decoding was not
-    measured, where the answer itself is plain, or where it is too short to say anything.
+    measured, where nothing was proposed in the answer, or where it is too short to say anything.
     """
     plain_s = done.plain_decode_s
-    if done.mode == "plain" or done.tokens < MEANINGFUL_TOKENS or plain_s <= 0 or done.decode_s <= 0:
+    if not done.proposed or done.tokens < MEANINGFUL_TOKENS or plain_s <= 0 or done.decode_s <= 0:
         return None
     return Comparison(plain_s / done.decode_s, plain_s, done.decode_s)
 

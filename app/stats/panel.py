@@ -38,6 +38,7 @@ class StatsPanel(QFrame):
                 "draft": "Draft",
                 "verify": "Verify",
                 "other": "Other work",
+                "modes": "Decoded by",
                 "first_token": "First token",
                 "context": "Context",
                 "memory": "Memory",
@@ -45,6 +46,7 @@ class StatsPanel(QFrame):
                 "blas": "Matrix library",
             }.items()
         }
+        self._on_gpu = True
         self._lay_out()
         self.show_figures(Figures())
 
@@ -70,9 +72,12 @@ class StatsPanel(QFrame):
             "memory": words.memory(figures.memory_bytes),
         }.items():
             self.rows[name].show_value(text)
+        modes = words.decoded_by(figures.modes, self._on_gpu) or [words.MISSING]
+        self.rows["modes"].show_value(modes[0], ", ".join(modes[1:]), figures.mode_reason)
 
-    def show_device(self, device: str, blas: str) -> None:
+    def show_device(self, device: str, blas: str, on_gpu: bool) -> None:
         """What the engine runs on."""
+        self._on_gpu = on_gpu
         self.rows["device"].show_value(device)
         self.rows["blas"].show_value(blas)
 
@@ -126,7 +131,7 @@ class StatsPanel(QFrame):
 
 _GROUPS = (
     ("Time of a step", ("draft", "verify", "other")),
-    ("Answer", ("first_token", "context")),
+    ("Answer", ("modes", "first_token", "context")),
     ("Engine", ("memory", "device", "blas")),
 )
 
@@ -150,7 +155,9 @@ class _Row(QWidget):
         """The value as a whole."""
         return self._value.full_text()
 
-    def show_value(self, text: str) -> None:
+    def show_value(self, text: str, *more: str) -> None:
+        """`more` shows when the pointer rests on it."""
+        self.setToolTip("\n".join((text, *filter(None, more))) if any(more) else "")
         if text != self._value.full_text():
             self._value.set_full_text(text)
             self._value.setAccessibleName(f"{self._title}: {text}")

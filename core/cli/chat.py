@@ -136,7 +136,8 @@ class Chat:
                 print(f"\x1b[2m{event.thinking}\x1b[0m", end="", file=sys.stderr, flush=True)
             print(event.text, end="", flush=True)
         elif isinstance(event, ModeChanged):
-            print(f"\n[from here on in mode {event.mode}: {event.reason}]", file=sys.stderr, flush=True)
+            if event.cause == "failure":
+                print(f"\n[from here on in mode {event.mode}: {event.reason}]", file=sys.stderr, flush=True)
         elif isinstance(event, Done):
             self._status.clear()
             print(flush=True)
@@ -154,7 +155,7 @@ def statistics_line(done: Done) -> str:
     if done.proposed:
         figures.append(f"{done.accepted_per_step:.2f} tokens per step")
         figures.append(f"{done.accepted / done.proposed:.0%} of {done.proposed} proposals accepted")
-    if done.mode != "plain" and done.plain_ms_per_token and done.decode_s:
+    if done.proposed and done.plain_ms_per_token and done.decode_s:
         plain_s = done.plain_decode_s
         figures.append(
             f"{plain_s / done.decode_s:.2f}x plain decoding ({done.decode_s:.1f} s instead of {plain_s:.1f} s)"

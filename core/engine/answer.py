@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Protocol
 
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.fallback import FallbackSource
@@ -20,6 +21,7 @@ from core.engine.thinking import Split, ThinkingSplitter
 from core.errors import BadRequest, Cancelled
 from core.protocol import (
     BusySpan,
+    ChangeCause,
     Done,
     FinishReason,
     Generate,
@@ -87,8 +89,8 @@ class Answer:
             steps.close()
         yield self._done(len(prompt), finish)
 
-    def _change(self, mode: Mode, reason: str) -> None:
-        self._changes.append(ModeChanged(mode, reason))
+    def _change(self, mode: Mode, reason: str, cause: ChangeCause) -> None:
+        self._changes.append(ModeChanged(mode, reason, cause))
 
     def _step(self, step: DecodeStep) -> tuple[Step, FinishReason | None]:
         """The event for a decode step, and why the answer ends with it, if it does."""
@@ -204,24 +206,38 @@ def check_options(options: GenerateOptions, loaded: LoadedPair) -> int:
     return options.width
 
 
-def make_source(
-    mode: Mode, loaded: LoadedPair, sampler: Sampler, failed: Callable[[Mode, str], None] = lambda _mode, _reason: None
-) -> Source:
-    """The source of proposals for a mode that the pair has; `failed` is told when another takes over, and why."""
+class OnChange(Protocol):
+    """Is told of a change of mode."""
+
+    def __call__(self, mode: Mode, reason: str, cause: ChangeCause) -> None:
+        """From the next step on it is `mode`; `reason` is a sentence for the user."""
+
+
+def _ignore(mode: Mode, reason: str, cause: ChangeCause) -> None:
+    pass
+
+
+def make_source(mode: Mode, loaded: LoadedPair, sampler: Sampler, changed: OnChange = _ignore) -> Source:
+    """The source of proposals for a mode that the pair has."""
     if mode == "auto" and loaded.controller is not None:
-        make = partial(_drafting, loaded=loaded, sampler=sampler, failed=failed)
-        return AutoSource(loaded.session, loaded.block_size, loaded.controller, make, failed)
-    return PlainSource() if mode == "plain" or loaded.drafter is None else _drafting(mode, loaded, sampler, failed)
+        make = partial(_drafting, loaded=loaded, sampler=sampler, changed=changed)
+        return AutoSource(loaded.session, loaded.block_size, loaded.controller, make, partial(changed, cause="choice"))
+    if mode in ("plain", "auto"):
+        return PlainSource()
+    return _drafting(mode, loaded, sampler, changed)
 
 
-def _drafting(mode: Mode, loaded: LoadedPair, sampler: Sampler, failed: Callable[[Mode, str], None]) -> Source:
+def _drafting(mode: Mode, loaded: LoadedPair, sampler: Sampler, changed: OnChange) -> Source:
     session, programs = loaded.session, loaded.programs
     assert loaded.drafter is not None
     serial = partial(SerialSource, session, loaded.drafter, sampler)
     if programs is None or mode == "gpu":
         return serial()
-    programs.share_processor(mode == "mirror")
+    programs.share_processor(False)
+    failed = partial(changed, cause="failure")
     if mode == "ane":
         return FallbackSource(AneSource(session, programs.drafter, sampler), serial, failed)
-    mirror = MirrorSource(session, programs.drafter, sampler, programs.thread, programs.outcomes)
+    mirror = MirrorSource(
+        session, programs.drafter, sampler, programs.thread, programs.outcomes, programs.share_processor
+    )
     return FallbackSource(mirror, serial, failed)

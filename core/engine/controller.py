@@ -1,33 +1,50 @@
 """Chooses mode and width of each step by expected tokens a millisecond, from measured costs and acceptance so far.
 
-No mode is switched off for good: where plain decoding wins, a draft is tried again now and then, ever more rarely while
-that does not change the picture. What such a trial costs is part of the answer's time like everything else.
+No mode is switched off for being slow: now and then another is tried. What trials lose against the mode that seems best
+is counted, and stays a small share of the time spent decoding.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
+from core.engine.costs import Costs
 from core.protocol import Mode
 
-_MEMORY = 0.95
-"""Of running averages: what an older step counts against the one after it."""
-_FIRST_GUESS = 0.6
-"""The share of proposals that are right, before any was judged."""
-_ADVANTAGE = 1.05
+_ADVANTAGE = 1.04
 """Another mode must be this much faster to be worth a change of mind."""
-_FIRST_TRIAL_STEPS, _LAST_TRIAL_STEPS = 12, 96
-"""Plain steps between two trials of a draft, at first and at most."""
+_TRIAL_SHARE = 0.01
+"""What trials may lose, as a share of the time spent decoding."""
+_REMEMBERED_MS = 60_000.0
+"""How far back that share looks: a long good time does not pay for many trials at once."""
+_LEAST_STEPS_BETWEEN_TRIALS = 12
+_TRIAL_STEPS = 3
+"""One step more than a block drafted beside a verification needs to be of use."""
+_STEPS_COMPARED = 6
+"""After a change of mode: their time is laid to the mode, that of later ones to the machine."""
+_BOLDNESS = 0.02
+"""How much better a mode looks as a trial for every ten steps that it has not run."""
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Measured at load, in milliseconds."""
+class Average:
+    """A running average that follows its first values faster."""
 
-    verify_ms: tuple[float, ...]
-    """By rows of a pass, from 1 on."""
-    draft_ms: dict[Mode, float]
-    """Of a block, by mode."""
+    def __init__(self, guess: float, weight: int = 2, most: int = 20) -> None:
+        """`guess` counts as much as `weight` values; later a new value counts one in `most`."""
+        self.value = guess
+        self._count = weight
+        self._most = most
+
+    def add(self, value: float) -> None:
+        """Take one value."""
+        self._count = min(self._count + 1, self._most)
+        self.value += (value - self.value) / self._count
+
+    def doubt(self) -> None:
+        """Follow the next values faster again: what they are about may have changed."""
+        self._count = min(self._count, 3)
 
 
 @dataclass(frozen=True)
@@ -39,83 +56,171 @@ class Choice:
     """Of the pass: proposals + 1."""
 
 
+@dataclass(frozen=True)
+class StepSeen:
+    """How a step went."""
+
+    mode: Mode
+    rows: int
+    accepted: int
+    took_ms: float
+    depth: int
+    """Positions before it."""
+    branch: Literal["hit", "miss"] | None = None
+
+
+@dataclass
+class _ModeState:
+    """What was learned of a mode."""
+
+    excess: Average = field(default_factory=lambda: Average(1.0, weight=8))
+    """What its steps take against what the costs say, the machine's load left out."""
+    idle_steps: int = 0
+    """Since it ran."""
+    steps_in_a_row: int = 0
+
+
 class Controller:
     """Learns from every step of every answer of a loaded pair."""
 
     def __init__(self, costs: Costs) -> None:
         self._costs = costs
-        self._right = [_FIRST_GUESS] * (len(costs.verify_ms) - 1)
-        """By position: the share of proposals that were right where all before them were."""
-        self._slowness: dict[Mode, float] = dict.fromkeys(("plain", *costs.draft_ms), 1.0)
-        """By mode: what steps take against what the costs say, which knows nothing of the context's length."""
+        proposals = costs.most_rows - 1
+        self._right = {kind: [Average(0.6) for _ in range(proposals)] for kind in ("fresh", "hit")}
+        """By position: the share of proposals that were right where all before them were, of blocks drafted with the
+        features of the token before, and of blocks drafted beside its verification."""
+        self._hit = Average(0.3)
+        self._load = Average(1.0, most=6)
+        """How much slower everything is than when the costs were measured."""
+        self._modes = {mode: _ModeState() for mode in costs.modes}
         self._mode: Mode = "plain"
-        self._trial_steps = _FIRST_TRIAL_STEPS
+        self._trial: list[Choice] = []
         self._since_trial = 0
+        self._spent_ms = self._lost_ms = 0.0
         self.reason = ""
         """Why the mode of the last choice is another than that before; empty where it is not."""
 
-    def expected_tokens(self, rows: int) -> float:
-        """Of a pass over so many rows."""
-        tokens = reached = 1.0
-        for right in self._right[: rows - 1]:
-            reached *= right
-            tokens += reached
-        return tokens
+    def begin_answer(self) -> None:
+        """Another text begins: what was learned of the last one may not hold."""
+        for average in (*self._right["fresh"], *self._right["hit"], self._hit):
+            average.doubt()
+        for state in self._modes.values():
+            state.steps_in_a_row = 0
+        self._trial = []
 
-    def step_ms(self, choice: Choice) -> float:
-        """What such a step takes."""
-        draft_ms = self._costs.draft_ms[choice.mode] if choice.rows > 1 else 0.0
-        return self._slowness[choice.mode] * (draft_ms + self._costs.verify_ms[choice.rows - 1])
+    @property
+    def mode(self) -> Mode:
+        """The one that seems best."""
+        return self._mode
 
-    def choose(self, most_rows: int) -> Choice:
+    def lose(self, mode: Mode) -> None:
+        """The mode has failed: choose it no more."""
+        self._modes.pop(mode, None)
+        self._trial = []
+        if self._mode == mode:
+            self._mode = "plain"
+
+    def expected_tokens(self, choice: Choice) -> float:
+        """Of such a step."""
+        fresh = _tokens(self._right["fresh"], choice.rows)
+        if choice.mode != "mirror":
+            return fresh
+        return self._hit.value * _tokens(self._right["hit"], choice.rows) + (1 - self._hit.value) * fresh
+
+    def step_ms(self, choice: Choice, depth: int) -> float:
+        """What such a step takes, `depth` positions behind the start."""
+        return self._load.value * self._modes[choice.mode].excess.value * self._stated_ms(choice, depth)
+
+    def choose(self, most_rows: int, depth: int) -> Choice:
         """The next step, of at most so many rows."""
-        plain, drafted = Choice("plain", 1), self._best_drafted(most_rows)
         self.reason = ""
-        if drafted is None:
-            return plain
-        rates = {choice.mode: self._rate(choice) for choice in (plain, drafted)}
-        wanted = drafted if rates[drafted.mode] > rates["plain"] else plain
-        if (wanted.mode == "plain") != (self._mode == "plain"):
-            losing = rates["plain"] if wanted is drafted else rates[drafted.mode]
-            if self._rate(wanted) > _ADVANTAGE * losing:
-                self._change(wanted, drafted)
-        elif wanted is drafted:
-            self._mode = drafted.mode
-        if self._mode != "plain":
-            return drafted
+        best = {mode: self._best(mode, most_rows, depth) for mode in self._modes if mode == "plain" or most_rows > 1}
+        if self._trial:
+            planned = self._trial.pop()
+            return Choice(planned.mode, min(planned.rows, most_rows)) if planned.mode in best else best["plain"]
+        rates = {mode: self._rate(choice, depth) for mode, choice in best.items()}
+        wanted = max(rates, key=rates.__getitem__)
+        if self._mode in rates and wanted != self._mode and rates[wanted] > _ADVANTAGE * rates[self._mode]:
+            self._change(best[wanted], rates, depth)
+        staying = best.get(self._mode, best["plain"])
+        tried = self._trial_choice(best, rates, staying, depth)
+        if tried is None:
+            return staying
+        self._trial = [tried] * (_TRIAL_STEPS - 1)
+        return tried
+
+    def observe(self, step: StepSeen) -> None:
+        """Learn from a step. The first one after another mode is no measure of time: it makes up for what waited."""
         self._since_trial += 1
-        if self._since_trial > self._trial_steps:
-            self._since_trial = 0
-            self._trial_steps = min(2 * self._trial_steps, _LAST_TRIAL_STEPS)
-            return drafted
-        return plain
+        kind = "hit" if step.branch == "hit" else "fresh"
+        for position in range(min(step.accepted + 1, step.rows - 1)):
+            self._right[kind][position].add(float(position < step.accepted))
+        if step.branch is not None:
+            self._hit.add(float(step.branch == "hit"))
+        for mode, state in self._modes.items():
+            state.idle_steps = 0 if mode == step.mode else state.idle_steps + 1
+            state.steps_in_a_row = state.steps_in_a_row + 1 if mode == step.mode else 0
+        if step.mode in self._modes:
+            self._learn_time(step)
 
-    def observe(self, choice: Choice, verified: int, accepted: int, step_ms: float) -> None:
-        """A step took so long; of `verified` proposals so many were accepted."""
-        for position in range(min(accepted + 1, verified)):
-            self._right[position] += (1 - _MEMORY) * (float(position < accepted) - self._right[position])
-        if verified + 1 == choice.rows:
-            expected_ms = self.step_ms(choice) / self._slowness[choice.mode]
-            self._slowness[choice.mode] += (1 - _MEMORY) * (step_ms / expected_ms - self._slowness[choice.mode])
+    def _learn_time(self, step: StepSeen) -> None:
+        state = self._modes[step.mode]
+        if step.mode != self._mode:
+            rate = self._rate(self._best(self._mode, self._costs.most_rows, step.depth), step.depth)
+            self._lost_ms = max(0.0, self._lost_ms + step.took_ms - (step.accepted + 1) / rate)
+        kept = max(0.0, 1 - step.took_ms / _REMEMBERED_MS)
+        self._spent_ms = kept * self._spent_ms + step.took_ms
+        self._lost_ms *= kept
+        if state.steps_in_a_row > 1:
+            ratio = step.took_ms / self._stated_ms(Choice(step.mode, step.rows), step.depth, step.branch)
+            # Right after a change the steps differ from those before by their mode, later on by what else runs here.
+            if state.steps_in_a_row <= _STEPS_COMPARED:
+                state.excess.add(ratio / self._load.value)
+            else:
+                self._load.add(ratio / state.excess.value)
 
-    def _best_drafted(self, most_rows: int) -> Choice | None:
-        choices = [
-            Choice(mode, rows)
-            for mode in self._costs.draft_ms
-            for rows in range(2, min(most_rows, len(self._costs.verify_ms)) + 1)
-        ]
-        return max(choices, key=self._rate, default=None)
+    def _stated_ms(self, choice: Choice, depth: int, branch: Literal["hit", "miss"] | None = None) -> float:
+        hit = self._hit.value if branch is None else float(branch == "hit")
+        return self._costs.step_ms(choice.mode, choice.rows, depth, hit)
 
-    def _rate(self, choice: Choice) -> float:
-        return self.expected_tokens(choice.rows) / self.step_ms(choice)
+    def _best(self, mode: Mode, most_rows: int, depth: int) -> Choice:
+        if mode == "plain":
+            return Choice(mode, 1)
+        widths = range(2, min(most_rows, self._costs.most_rows) + 1)
+        return max((Choice(mode, rows) for rows in widths), key=lambda choice: self._rate(choice, depth))
 
-    def _change(self, wanted: Choice, drafted: Choice) -> None:
-        self._mode = wanted.mode
-        self._trial_steps, self._since_trial = _FIRST_TRIAL_STEPS, 0
-        needed = self.step_ms(drafted) / self.step_ms(Choice("plain", 1))
-        given = self.expected_tokens(drafted.rows)
-        verb = "is" if wanted is drafted else "would be"
+    def _rate(self, choice: Choice, depth: int) -> float:
+        """Expected tokens a millisecond."""
+        return self.expected_tokens(choice) / self.step_ms(choice, depth)
+
+    def _trial_choice(
+        self, best: dict[Mode, Choice], rates: dict[Mode, float], staying: Choice, depth: int
+    ) -> Choice | None:
+        """Another mode that is worth a trial now: the better it seems, and the longer it has not run, the sooner."""
+        others = [mode for mode in best if mode != staying.mode]
+        if not others or self._since_trial < _LEAST_STEPS_BETWEEN_TRIALS:
+            return None
+        tried = max(others, key=lambda mode: rates[mode] * (1 + _BOLDNESS * self._modes[mode].idle_steps / 10))
+        loss_ms = _TRIAL_STEPS * self.step_ms(best[tried], depth) * max(0.0, 1 - rates[tried] / rates[staying.mode])
+        if self._lost_ms + loss_ms > _TRIAL_SHARE * self._spent_ms:
+            return None
+        self._since_trial = 0
+        return best[tried]
+
+    def _change(self, wanted: Choice, rates: dict[Mode, float], depth: int) -> None:
+        before, self._mode = self._mode, wanted.mode
+        tokens, step_ms = self.expected_tokens(wanted), self.step_ms(wanted, depth)
+        after_s, before_s = rates[wanted.mode] * 1e3, rates[before] * 1e3
         self.reason = (
-            f"The draft gives about {given:.2f} tokens a step here and {needed:.2f} are needed: "
-            f"drafting {verb} {'faster' if given > needed else 'slower'}."
+            f"Expected here: {tokens:.2f} tokens in a step of {step_ms:.0f} ms, {after_s:.1f} a second; "
+            f"as before it would be {before_s:.1f}."
         )
+
+
+def _tokens(right: Sequence[Average], rows: int) -> float:
+    """Expected of a pass over so many rows: the target's own, and the proposals that are right."""
+    tokens = reached = 1.0
+    for average in right[: rows - 1]:
+        reached *= average.value
+        tokens += reached
+    return tokens

@@ -18,7 +18,7 @@ import mlx.core as mx
 from core.engine.device import on_cpu
 from core.engine.sampling import Sampler
 from core.engine.session import Session
-from core.engine.sources import Drafted, Proposals, Source, token_list
+from core.engine.sources import Drafted, Proposals, Settled, Source, token_list
 from core.engine.spans import Span, covered_s, total_s
 from core.protocol import FinishReason, Mode
 
@@ -174,7 +174,9 @@ class _Loop:
 
     def look_ahead(self, submitted: _Pass) -> _Pass | None:
         """Build the pass after `submitted` unseen, where that one gives exactly one token and is not the last."""
-        if self._width > 1 or self.emitted + 1 >= self._max_tokens:
+        if submitted.proposals is not None or self.emitted + 1 >= self._max_tokens:
+            return None
+        if self._width > 1 and not self._source.needs_no_outcome():
             return None
         ahead = self._build_pass(submitted.choices, None, 1)
         if self._queues_deeply:
@@ -202,7 +204,8 @@ class _Loop:
         outcome = queued.wait(self._free_s)
         drafted, done_s = outcome.drafted, outcome.verification[1]
         target_busy = (*drafted.target_busy, outcome.verification)
-        idle_s = done_s - self._free_s - covered_s([*drafted.draft_busy, *target_busy], self._free_s, done_s)
+        took_s = done_s - self._free_s
+        idle_s = took_s - covered_s([*drafted.draft_busy, *target_busy], self._free_s, done_s)
         self._free_s = done_s
         tokens, accepted = _accept(drafted.tokens, outcome.choices, self._limits.eos_ids)
         began_s = time.perf_counter()
@@ -212,6 +215,7 @@ class _Loop:
         self._sampler.forget_before(self._session.length)
         self._anchor = tokens[-1]
         self.emitted += len(tokens)
+        self._source.settled(Settled(len(drafted.tokens), accepted, took_s * 1e3, drafted.branch))
         return DecodeStep(
             tokens=tuple(tokens),
             proposals=tuple(drafted.tokens),

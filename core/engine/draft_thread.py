@@ -10,6 +10,9 @@ from collections.abc import Callable
 from core.engine.spans import Span
 from core.errors import DraftStopped
 
+DRAFT_TIMEOUT_S = 10.0
+"""A block takes milliseconds; after this long it is not coming."""
+
 
 class Job:
     """Work that was handed over."""

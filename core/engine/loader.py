@@ -11,7 +11,7 @@ import mlx.core as mx
 from mlx_lm.utils import load_model
 
 import ane
-from core.engine.calibrate import measure_costs
+from core.engine.calibrate import costs_of
 from core.engine.controller import Controller
 from core.engine.decode import Limits, decode
 from core.engine.device import on_cpu
@@ -26,7 +26,7 @@ from core.engine.sources import PlainSource, SerialSource, Source
 from core.engine.stats import PlainCost
 from core.engine.target import Target
 from core.engine.tokenizer import Tokenizer
-from core.errors import Cancelled, MissingFile, UnreadableModel, UnsupportedModel
+from core.errors import Cancelled, DraftStopped, MissingFile, UnreadableModel, UnsupportedModel
 from core.pairs import Pair
 from core.protocol import GenerateOptions, Mode, Progress
 
@@ -58,8 +58,7 @@ class LoadedPair:
         """The modes in which this pair can decode."""
         with_draft: tuple[Mode, ...] = ("gpu",) if self.drafter else ()
         with_programs: tuple[Mode, ...] = ("ane", "mirror") if self.programs else ()
-        chosen: tuple[Mode, ...] = ("auto",) if self.controller else ()
-        return ("plain", *with_draft, *with_programs, *chosen)
+        return ("plain", *with_draft, *with_programs, "auto")
 
     def close(self) -> None:
         """End what works beside the thread that owns MLX."""
@@ -90,6 +89,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
             missing = dict.fromkeys(("ane", "mirror"), str(error))
     loaded = LoadedPair(pair, target, tokenizer, drafter, Session(target, drafter), PlainCost(), programs, missing)
     yield from _stage(3, cancelled, lambda: _warm_up(loaded))
+    yield from _stage(4, cancelled, lambda: _calibrate(loaded))
     return loaded
 
 
@@ -118,7 +118,13 @@ def _checked_programs(folder: Path, target: Target, drafter: MlxDrafter, cancell
     return programs
 
 
-_STAGES = ("reading the target", "reading the draft", "preparing the draft's programs", "measuring plain decoding")
+_STAGES = (
+    "reading the target",
+    "reading the draft",
+    "preparing the draft's programs",
+    "measuring plain decoding",
+    "measuring what steps cost",
+)
 
 
 def _stage(index: int, cancelled: Callable[[], bool], work: Callable[[], _T]) -> Generator[Progress, None, _T]:
@@ -178,9 +184,20 @@ def _warm_up(loaded: LoadedPair) -> None:
         steps = list(decode(session, prompt[-1], source, sampler, limits))
     for step in steps[2:]:
         loaded.plain_cost.add(step.verify_ms)
-    if drafter is not None:
-        drafters: dict[Mode, Drafter] = {"gpu": drafter}
-        if loaded.programs is not None:
-            loaded.programs.share_processor(False)
-            drafters["ane"] = loaded.programs.drafter
-        loaded.controller = Controller(measure_costs(loaded.target, drafters, drafter.block_size))
+
+
+def _calibrate(loaded: LoadedPair) -> None:
+    """Know what steps cost. Programs that fail at it are given up."""
+    if loaded.drafter is None:
+        return
+    drafters: dict[Mode, Drafter] = {"gpu": loaded.drafter}
+    if loaded.programs is not None:
+        try:
+            both: dict[Mode, Drafter] = {**drafters, "ane": loaded.programs.drafter}
+            loaded.controller = Controller(costs_of(loaded.pair, loaded.target, both, loaded.programs))
+            return
+        except (ane.AneError, DraftStopped) as error:
+            loaded.programs.close()
+            loaded.programs = None
+            loaded.missing = dict.fromkeys(("ane", "mirror"), str(error))
+    loaded.controller = Controller(costs_of(loaded.pair, loaded.target, drafters, None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
 from core.engine.target import Target
 from core.errors import Cancelled
+from core.machine import usable_cores
 from core.paths import kernels_dir
 
 log = logging.getLogger("mirror_sd.programs")
@@ -40,7 +40,7 @@ class Programs:
         """Whether the programs run beside the target, which then keeps half of the cores; not for Core ML."""
         if self.runs_on == "coreml":
             return
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = usable_cores()
         self.runtime.threads = max(1, cores // 2) if share else cores
 
     def close(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from core.engine.controller import Choice, Controller
+from core.engine.controller import Choice, Controller, StepSeen
 from core.engine.session import Session
-from core.engine.sources import Proposals, Source
+from core.engine.sources import Proposals, Settled, Source
 from core.protocol import Mode
+
+_PLAIN = Choice("plain", 1)
 
 
 class AutoSource(Source):
@@ -23,39 +24,47 @@ class AutoSource(Source):
         changed: Callable[[Mode, str], None],
     ) -> None:
         """`make` makes the source of a mode that drafts; `changed` is told the new mode and the reason."""
-        assert session.context is not None
         self.block_size = block_size
-        self._context = session.context
+        self._session = session
         self._controller = controller
         self._make = make
         self._changed = changed
         self._sources: dict[Mode, Source] = {}
         self._now: Source | None = None
-        self._begun: tuple[Choice, int, int, float] | None = None
-        """The step under way: choice, proposals, position of its anchor, when it began."""
+        self._under_way = _PLAIN
+        self._next: Choice | None = None
+        controller.begin_answer()
 
     @property
     def mode(self) -> Mode:  # type: ignore[override]
         """Of the step under way."""
         return self._now.mode if self._now else "plain"
 
+    def needs_no_outcome(self) -> bool:
+        """See `Source`: after a plain step the choice does not hang on what it came to."""
+        if self._under_way.mode == "plain":
+            self._next = self._choose(self.block_size)
+        return self._next is not None and self._next.mode == "plain"
+
+    def settled(self, step: Settled) -> None:
+        """See `Source`."""
+        rows = step.proposed + 1
+        mode = self.mode if step.proposed else "plain"
+        self._controller.observe(StepSeen(mode, rows, step.accepted, step.took_ms, self._session.length, step.branch))
+        self._under_way = _PLAIN
+
     def start(self, anchor: int, rows: int) -> None:
         """See `Source`."""
-        now_s = time.perf_counter()
-        if self._begun is not None:
-            choice, verified, position, began_s = self._begun
-            accepted = self._context.length - position - 1
-            self._controller.observe(choice, verified, accepted, (now_s - began_s) * 1e3)
-        choice = self._controller.choose(rows + 1)
-        if self._controller.reason:
-            self._changed(choice.mode, self._controller.reason)
+        choice, self._next = self._next or self._choose(rows + 1), None
+        self._under_way = choice
         source = None if choice.mode == "plain" else self._source(choice.mode)
         if self._now is not None and self._now is not source:
             self._now.close()
         self._now = source
         if source is not None:
-            source.start(anchor, choice.rows - 1)
-        self._begun = choice, choice.rows - 1, self._context.length, now_s
+            source.start(anchor, min(choice.rows - 1, rows))
+            if source.mode != choice.mode:
+                self._controller.lose(choice.mode)  # it has failed, and another stands in for it
 
     def collect(self) -> Proposals | None:
         """See `Source`."""
@@ -70,6 +79,12 @@ class AutoSource(Source):
         """See `Source`."""
         for source in self._sources.values():
             source.close()
+
+    def _choose(self, most_rows: int) -> Choice:
+        choice = self._controller.choose(most_rows, self._session.length)
+        if self._controller.reason:
+            self._changed(self._controller.mode, self._controller.reason)
+        return choice
 
     def _source(self, mode: Mode) -> Source:
         if mode not in self._sources:

@@ -78,6 +78,17 @@ def token_list(tokens: mx.array) -> list[int]:
     return cast(list[int], tokens.tolist())
 
 
+@dataclass(frozen=True)
+class Settled:
+    """How a step went."""
+
+    proposed: int
+    accepted: int
+    took_ms: float
+    """Since the end of the step before."""
+    branch: Literal["hit", "miss"] | None
+
+
 class Source(ABC):
     """Supplies proposals, one block at a time: `start` begins the work, `collect` hands it over."""
 
@@ -97,6 +108,16 @@ class Source(ABC):
     def verifying(self) -> None:  # noqa: B027 - most have nothing to do then
         """The pass that verifies the proposals collected last is about to begin: work beside it may begin too."""
 
+    def needs_no_outcome(self) -> bool:
+        """Whether the pass after the one under way has no proposals, whatever that comes to: it can be queued now.
+
+        Asked once a pass without proposals.
+        """
+        return False
+
+    def settled(self, step: Settled) -> None:  # noqa: B027
+        """The step under way is over, and what it gave is committed."""
+
     def close(self) -> None:  # noqa: B027
         """No more proposals are wanted. Waits for work that is under way; may be called at any time, and again."""
 
@@ -110,6 +131,10 @@ class PlainSource(Source):
     def start(self, anchor: int, rows: int) -> None:
         """Never called with rows: a block of one row has no proposals."""
         raise AssertionError(f"plain decoding was asked for {rows} proposals after {anchor}")
+
+    def needs_no_outcome(self) -> bool:
+        """See `Source`: never are there proposals."""
+        return True
 
     def collect(self) -> Proposals | None:
         """Nothing, always."""

@@ -8,6 +8,7 @@ dropped, and never fed.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,7 @@ import numpy as np
 import ane
 from core.engine.branches import ALTERNATIVES, Branch, Outcomes, choose_branches, possible_branches
 from core.engine.context import DraftContext
-from core.engine.draft_thread import DraftThread, Job
+from core.engine.draft_thread import DRAFT_TIMEOUT_S, DraftThread, Job
 from core.engine.drafter_ane import AneDrafter, Rows, host_rows
 from core.engine.sampling import Sampler
 from core.engine.session import Session
@@ -25,9 +26,6 @@ from core.engine.sources import Drafted, KnownProposals, Proposals, Source, toke
 from core.engine.spans import Span
 from core.errors import DraftStopped
 from core.protocol import Mode
-
-DRAFT_TIMEOUT_S = 10.0
-"""A block takes milliseconds; after this long it is not coming."""
 
 
 class AneSource(Source):
@@ -108,8 +106,15 @@ class MirrorSource(Source):
     mode: Mode = "mirror"
 
     def __init__(
-        self, session: Session, drafter: AneDrafter, sampler: Sampler, thread: DraftThread, outcomes: Outcomes
+        self,
+        session: Session,
+        drafter: AneDrafter,
+        sampler: Sampler,
+        thread: DraftThread,
+        outcomes: Outcomes,
+        share_processor: Callable[[bool], None] = lambda _share: None,
     ) -> None:
+        """`share_processor` is told whether the draft runs beside the target from now on."""
         assert session.context is not None
         self.block_size = drafter.block_size
         self._session = session
@@ -118,6 +123,7 @@ class MirrorSource(Source):
         self._sampler = sampler
         self._thread = thread
         self._outcomes = outcomes
+        self._share_processor = share_processor
         self._proposals: Proposals | None = None
         self._choices: _Choices | None = None
         self._ahead: _Ahead | None = None
@@ -175,6 +181,7 @@ class MirrorSource(Source):
         places = {(branch.accepted, branch.token): layout.add(branch) for branch in branches}
         running = self._drafter.running(self._context)
         rows = self._context.hand_to_running()
+        self._share_processor(True)
         embedded = choices.embedded[layout.sources]
         hidden = np.empty_like(embedded)
         owners = np.array(layout.owners)
@@ -216,7 +223,9 @@ class MirrorSource(Source):
         ahead, self._ahead = self._ahead, None
         assert ahead is not None
         try:
-            return ahead.job.wait(DRAFT_TIMEOUT_S)
+            busy = ahead.job.wait(DRAFT_TIMEOUT_S)
+            self._share_processor(False)
+            return busy
         except DraftStopped:
             self._session.rebuild_context()
             raise

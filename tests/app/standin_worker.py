@@ -146,7 +146,7 @@ class StandInWorker:
             self.send(request_id, Failed(problem))
             return
         self.loaded = True
-        modes: tuple[Mode, ...] = ("plain",) if self.options.no_draft else ("plain", "gpu")
+        modes: tuple[Mode, ...] = ("plain", "auto") if self.options.no_draft else ("plain", "gpu", "auto")
         block = 0 if self.options.no_draft else WIDTH
         self.send(
             request_id,
@@ -203,7 +203,7 @@ class Answer:
         if self.steps == self.worker.options.die_after_steps:
             os.kill(os.getpid(), signal.SIGKILL)
         self.steps += 1
-        if self.mode == "plain":
+        if self.mode == "plain" or self.worker.options.no_draft:
             self.step(1, proposed=0)
             return
         self.proposed += WIDTH - 1
@@ -229,7 +229,7 @@ class Answer:
             text="".join(pieces),
             thinking=thinking,
             tokens=tokens,
-            mode=self.mode,
+            mode="gpu" if proposed else "plain",
             width=proposed + 1,
             proposed=proposed,
             accepted=accepted,

@@ -6,7 +6,7 @@ import pytest
 
 from app.stats import words
 from app.stats.figures import Figures, FiguresModel, compare_with_plain, dial_top, verdict
-from core.protocol import BusySpan, Done, Loaded, Mode, Step, StepToken
+from core.protocol import BusySpan, Done, Loaded, Mode, ModeChanged, Step, StepToken
 from helpers.window import PAIR
 
 LOADED = Loaded(PAIR, ("plain", "gpu"), (), 16, 2048, 1.5, 20.0)
@@ -56,6 +56,18 @@ def model_after(*steps: Step) -> FiguresModel:
     for each in steps:
         model.step(each, now_s=10.25 + each.elapsed_s)
     return model
+
+
+def test_the_share_of_every_mode_is_known_and_why_it_changed() -> None:
+    model = model_after(*(step(0.1 * n, n + 1, 1, "plain" if n < 3 else "gpu") for n in range(9)))
+    model.mode_changed(ModeChanged("gpu", "Expected here: more.", "choice"))
+    figures = model.figures()
+    assert figures.modes == (("gpu", 0.75), ("plain", 0.25))
+    assert figures.mode_reason == "Expected here: more."
+    assert words.decoded_by(figures.modes, on_gpu=True) == ["GPU draft 75 %", "Plain decoding 25 %"]
+    assert words.decoded_by((("plain", 1.0),), on_gpu=True) == ["Plain decoding"]
+    model.begin(now_s=20.0)
+    assert (model.figures().modes, model.figures().mode_reason) == ((), "")
 
 
 def test_nothing_is_shown_before_it_is_known() -> None:
@@ -155,7 +167,9 @@ def test_plain_decoding_is_compared_over_the_tokens_after_the_first() -> None:
     assert (compared.plain_s, compared.took_s, compared.speed_up) == (5.0, 2.0, 2.5)
 
 
-@pytest.mark.parametrize("end", [done(mode="plain"), done(plain_ms=0.0), done(tokens=3), done(tokens=0, decode_s=1.0)])
+@pytest.mark.parametrize(
+    "end", [done(mode="auto", proposed=0), done(plain_ms=0.0), done(tokens=3), done(tokens=0, decode_s=1.0)]
+)
 def test_no_comparison_where_it_would_say_nothing(end: Done) -> None:
     assert compare_with_plain(end) is None
     assert "plain" not in words.answer_line(end)
@@ -178,7 +192,7 @@ def test_the_line_under_an_answer() -> None:
         "50.0 tok/s  ·  101 tokens  ·  0.21 s to first token  ·  3.3 tokens per step\n"
         "2.50x plain speed  ·  plain would take 5.00 s, took 2.00 s"
     )
-    assert words.answer_line(done(mode="plain", accepted_per_step=1.0, finish_reason="length")) == (
+    assert words.answer_line(done(mode="plain", proposed=0, accepted_per_step=1.0, finish_reason="length")) == (
         "50.0 tok/s  ·  101 tokens  ·  0.21 s to first token  ·  cut at the token limit"
     )
     one = done(tokens=1, accepted_per_step=0.0, finish_reason="cancelled")

@@ -80,7 +80,7 @@ def test_load_and_answer_go_through_the_states(make_generation: MakeGeneration, 
     assert recorder.states == [State.LOADING, State.IDLE, State.PREFILL, State.ANSWERING, State.IDLE]
     assert recorder.text == "Hello there, friend.\n"
     assert recorder.answers[0].done is not None
-    assert recorder.answers[0].done.mode == "gpu"
+    assert recorder.answers[0].done.mode == "auto"
     assert generation.conversation.messages == (
         ChatMessage("user", "Hi"),
         ChatMessage("assistant", "Hello there, friend.\n"),

@@ -89,7 +89,7 @@ def test_modes_are_named_after_what_they_run_on(selector: ModeSelector) -> None:
 
 
 def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> None:
-    assert selector.mode == "gpu"
+    assert selector.mode == "auto"
     with qtbot.waitSignal(selector.mode_chosen) as chosen:
         selector.choose("plain")
     assert chosen.args == ["plain"]
@@ -101,5 +101,6 @@ def test_a_pair_without_a_draft_offers_plain_only_and_the_choice_comes_back(sele
     selector.set_modes(("plain",))
     assert texts(selector) == ["Plain decoding"]
     assert selector.mode == "plain"
-    selector.set_modes(("plain", "gpu"))
-    assert selector.mode == "gpu"
+    selector.set_modes(("plain", "gpu", "auto"))
+    assert texts(selector) == ["Auto", "Plain decoding", "GPU draft"]
+    assert selector.mode == "auto"

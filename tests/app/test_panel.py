@@ -17,6 +17,7 @@ GPU = Figures(
     tokens_per_second=48.3, plain_tokens_per_second=23.0, dial_top=100.0, acceptance=0.74, tokens_per_step=3.9,
     width=16, draft_ms=11.0, verify_ms=62.0, other_ms=1.6, time_to_first_token_s=0.21,
     context_used=1204, context_length=8192, memory_bytes=6_100_000_000, speed_up=2.1,
+    modes=(("gpu", 0.8), ("plain", 0.2)), mode_reason="Expected here: more.",
 )  # fmt: skip
 
 
@@ -30,16 +31,18 @@ def panel(qtbot: QtBot, theme: Theme) -> StatsPanel:  # noqa: ARG001
 
 
 def test_all_figures_are_shown_with_their_units(panel: StatsPanel) -> None:
+    panel.show_device("cpu", "OpenBLAS", on_gpu=False)
     panel.show_figures(GPU)
-    panel.show_device("cpu", "OpenBLAS")
     assert (panel.speed.text, panel.acceptance.text) == ("48.3", "74 %")
     assert panel.speed.mark == pytest.approx(0.23)
     assert panel.reference.text() == "mark: plain decoding, measured 23.0 tok/s"
     assert (panel.per_step.text(), panel.per_step_of.text()) == ("3.9", "of at most 16")
     assert {name: row.text for name, row in panel.rows.items()} == {
-        "draft": "11 ms", "verify": "62 ms", "other": "1.6 ms", "first_token": "0.21 s", "context": "1,204 of 8,192",
+        "draft": "11 ms", "verify": "62 ms", "other": "1.6 ms", "modes": "CPU draft 80 %", "first_token": "0.21 s",
+        "context": "1,204 of 8,192",
         "memory": "6.1 GB", "device": "cpu", "blas": "OpenBLAS",
     }  # fmt: skip
+    assert panel.rows["modes"].toolTip() == "CPU draft 80 %\nPlain decoding 20 %\nExpected here: more."
 
 
 def test_plain_mode_shows_a_dash_for_acceptance_not_zero(panel: StatsPanel) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.calibrate import measure_costs
-from core.engine.controller import Controller, Costs
+import ane
+from core.engine.controller import Controller
+from core.engine.costs import Costs
 from core.engine.decode import Limits, decode
+from core.engine.fallback import FallbackSource
 from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.engine.source_auto import AutoSource
@@ -27,12 +29,32 @@ def tiny(tmp_path_factory):
     programs.thread.close()
 
 
+def costs(draft_ms, beside=None):
+    return Costs(tuple(10.0 + rows / 10 for rows in range(BLOCK)), (0.0,) * BLOCK, draft_ms, beside=beside)
+
+
+def broken(*_):
+    raise ane.AneError("The Neural Engine is gone.")
+
+
+def plain_tokens(tiny):
+    return run(tiny.target, tiny.in_mlx, PROMPT, max_tokens=TOKENS).tokens
+
+
 def answer(tiny, controller, options):
     session, sampler = Session(tiny.target, tiny.in_mlx), Sampler(options, tiny.target.vocab_size)
     for _ in session.prefill(PROMPT, lambda: False):
         pass
-    makers = {"gpu": lambda: SerialSource(session, tiny.in_mlx, sampler), "ane": lambda: tiny.ane(session, sampler)}
+
+    def serial():
+        return SerialSource(session, tiny.in_mlx, sampler)
+
     changes = []
+    makers = {
+        "gpu": serial,
+        "ane": lambda: FallbackSource(tiny.ane(session, sampler), serial, lambda *_: None),
+        "mirror": lambda: FallbackSource(tiny.mirror(session, sampler), serial, lambda *_: None),
+    }
     source = AutoSource(
         session, BLOCK, controller, lambda mode: makers[mode](), lambda mode, reason: changes.append((mode, reason))
     )
@@ -42,13 +64,18 @@ def answer(tiny, controller, options):
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize(
-    "draft_ms",
-    [{"gpu": 1.0, "ane": 2.0}, {"gpu": 2.0, "ane": 1.0}, {"gpu": 1e4, "ane": 1e4}],
-    ids=["gpu", "ane", "plain"],
+    ("draft_ms", "beside"),
+    [
+        ({"gpu": 1.0, "ane": 2.0}, None),
+        ({"gpu": 2.0, "ane": 1.0}, None),
+        ({"gpu": 1e4, "ane": 1e3}, 0.01),
+        ({"gpu": 1e4, "ane": 1e4}, None),
+    ],
+    ids=["gpu", "ane", "mirror", "plain"],
 )
-def test_the_text_is_that_of_plain_decoding(tiny, temperature, draft_ms):
+def test_the_text_is_that_of_plain_decoding(tiny, temperature, draft_ms, beside):
     plain = run(tiny.target, tiny.in_mlx, PROMPT, max_tokens=TOKENS, temperature=temperature, seed=3)
-    controller = Controller(Costs(tuple(10.0 + rows for rows in range(BLOCK)), draft_ms))
+    controller = Controller(costs(draft_ms, beside))
     session, steps, _ = answer(tiny, controller, GenerateOptions(temperature=temperature, seed=3))
     assert [token for step in steps for token in step.tokens] == plain.tokens
     assert session.tokens == plain.session.tokens
@@ -56,7 +83,7 @@ def test_the_text_is_that_of_plain_decoding(tiny, temperature, draft_ms):
 
 
 def test_steps_say_the_mode_that_they_had_and_changes_their_reason(tiny):
-    controller = Controller(Costs((10.0,) * BLOCK, {"ane": 1.0}))
+    controller = Controller(costs({"ane": 1.0}))
     _, steps, changes = answer(tiny, controller, GenerateOptions())
     assert steps[1].mode == "ane"
     assert changes[0][0] == "ane"
@@ -64,10 +91,20 @@ def test_steps_say_the_mode_that_they_had_and_changes_their_reason(tiny):
     assert all((step.mode == "plain") == (not step.proposals) for step in steps)
 
 
-def test_costs_are_measured_for_every_width_and_drafter(tiny):
-    costs = measure_costs(tiny.target, {"gpu": tiny.in_mlx, "ane": tiny.drafter}, BLOCK)
-    assert len(costs.verify_ms) == BLOCK
-    assert list(costs.verify_ms) == sorted(costs.verify_ms)
-    assert min(costs.verify_ms) > 0
-    assert costs.draft_ms.keys() == {"gpu", "ane"}
-    assert min(costs.draft_ms.values()) > 0
+def test_a_draft_that_fails_is_left_and_another_takes_over_in_the_same_answer(tiny, monkeypatch):
+    controller = Controller(costs({"gpu": 2.0, "ane": 1.0}))
+    monkeypatch.setattr(tiny.drafter, "block", broken)
+    session, steps, _ = answer(tiny, controller, GenerateOptions())
+    assert [token for step in steps for token in step.tokens] == plain_tokens(tiny)
+    assert {step.mode for step in steps} <= {"gpu", "plain"}
+    assert controller.choose(BLOCK, session.length).mode != "ane"
+
+
+def test_plain_steps_are_queued_ahead_of_what_they_come_to(tiny):
+    controller = Controller(costs({"gpu": 1e4, "ane": 1e4}))
+    session, sampler = Session(tiny.target, tiny.in_mlx), Sampler(GenerateOptions(), tiny.target.vocab_size)
+    source = AutoSource(session, BLOCK, controller, lambda _mode: tiny.ane(session, sampler), lambda *_: None)
+    assert source.needs_no_outcome()
+    drafting = Controller(costs({"gpu": 1e-3, "ane": 1e-3}))
+    source = AutoSource(session, BLOCK, drafting, lambda _mode: tiny.ane(session, sampler), lambda *_: None)
+    assert not source.needs_no_outcome()

@@ -118,8 +118,18 @@ def test_programs_that_never_come_back_are_left_behind(tiny, plain, monkeypatch,
         tiny.thread = tiny_thread
 
 
+class LongPasses(Sampler):
+    """Choices that take a target's time, not a tiny model's."""
+
+    def choose(self, *arguments: Any) -> mx.array:
+        rows = mx.random.normal((1024, 1024))
+        for _ in range(4):
+            rows = rows @ rows * 1e-3
+        return super().choose(*arguments) + (rows.sum() * 0).astype(mx.uint32)
+
+
 def test_the_draft_works_while_the_target_verifies(tiny):
-    _, decoding, _ = answering(tiny, "mirror")
+    _, decoding, _ = answering(tiny, "mirror", sampler=LongPasses(GenerateOptions(), tiny.target.vocab_size))
     steps = list(decoding)
     guessed = [(before, step) for before, step in pairwise(steps) if step.branches]
     assert len(guessed) > 3

@@ -1,0 +1,84 @@
+"""Costs are measured for every width and drafter, and kept for the same pair on the same machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.engine import calibrate
+from core.engine.calibrate import costs_of, measure_costs
+from core.engine.programs import Programs
+from core.pairs import Pair
+from helpers.programs import TinyPrograms
+from helpers.tiny import BLOCK
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    made = TinyPrograms(tmp_path_factory.mktemp("programs") / "draft")
+    yield made
+    made.thread.close()
+
+
+@pytest.fixture
+def programs(tiny):
+    return Programs(tiny.drafter, tiny.runtime, "cpu", tiny.thread, tiny.outcomes)
+
+
+@pytest.fixture
+def drafters(tiny):
+    return {"gpu": tiny.in_mlx, "ane": tiny.drafter}
+
+
+@pytest.fixture
+def pair(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIRROR_SD_HOME", str(tmp_path))
+    target = tmp_path / "target"
+    target.touch()
+    return Pair("tiny", str(target), None)
+
+
+def test_every_width_and_drafter_has_a_cost(tiny, programs, drafters):
+    costs = measure_costs(tiny.target, drafters, programs, BLOCK)
+    assert len(costs.verify_ms) == len(costs.verify_ms_per_position) == costs.most_rows == BLOCK
+    assert list(costs.verify_ms) == sorted(costs.verify_ms)
+    assert min(costs.verify_ms) > 0
+    assert min(costs.verify_ms_per_position) >= 0
+    assert costs.draft_ms.keys() == {"gpu", "ane"}
+    assert min(costs.draft_ms.values()) > costs.head_ms > 0
+    assert costs.beside is not None
+    assert costs.beside >= 1
+    assert costs.modes == ("plain", "gpu", "ane", "mirror")
+
+
+def test_without_programs_only_the_draft_in_mlx_has_a_cost(tiny):
+    costs = measure_costs(tiny.target, {"gpu": tiny.in_mlx}, None, BLOCK)
+    assert costs.modes == ("plain", "gpu")
+
+
+def test_costs_are_measured_once(tiny, programs, drafters, pair, monkeypatch):
+    first = costs_of(pair, tiny.target, drafters, programs)
+    monkeypatch.setattr(calibrate, "measure_costs", None)
+    assert costs_of(pair, tiny.target, drafters, programs) == first
+
+
+def test_costs_are_measured_anew_for_a_changed_model_and_for_other_drafters(tiny, programs, drafters, pair, tmp_path):
+    costs_of(pair, tiny.target, drafters, programs)
+    (tmp_path / "target").write_bytes(b"another")
+    costs_of(pair, tiny.target, drafters, programs)
+    assert costs_of(pair, tiny.target, {"gpu": tiny.in_mlx}, None).modes == ("plain", "gpu")
+    assert len(list((tmp_path / "cache" / "costs").iterdir())) == 3
+
+
+def test_damaged_costs_are_measured_anew(tiny, programs, drafters, pair, tmp_path):
+    first = costs_of(pair, tiny.target, drafters, programs)
+    (kept,) = (tmp_path / "cache" / "costs").iterdir()
+    kept.write_text('{"verify_ms": "soon"}')
+    again = costs_of(pair, tiny.target, drafters, programs)
+    assert again.modes == first.modes
+    assert costs_of(pair, tiny.target, drafters, programs) == again
+
+
+def test_a_disk_that_takes_nothing_does_not_matter(tiny, programs, drafters, pair, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "costs").touch()  # a file where the folder should be
+    assert costs_of(pair, tiny.target, drafters, programs).modes == ("plain", "gpu", "ane", "mirror")
