@@ -17,7 +17,7 @@ from core.bench.rows import Row, row, single
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
-from core.engine.spans import beside_s
+from core.engine.step_figures import hidden_on_hits, hit_rate, hits_by_accepted, overlap
 from core.protocol import Mode
 
 
@@ -146,13 +146,20 @@ def _step_rows(mode: OurMode, plain: OurMode) -> list[Row]:
         break_even = median(step_ms) / median(seconds * 1e3 for seconds in plain.step_s)
         rows.append(single(f"{mode.mode}: break-even", break_even, "tokens per step"))
     rows.append(_over_steps(f"{mode.mode} step: no device at work", "%", shares))
-    guessed = [step for step in mode.steps if step.branch]
-    if guessed:
-        hits = sum(step.branch == "hit" for step in guessed) / len(guessed)
-        drafts_s = sum(step.draft_ms for step in mode.steps) / 1e3
-        both_s = beside_s(span for step in mode.steps for span in step.busy)
-        rows.append(single(f"{mode.mode}: hits", hits, "of guessed steps"))
-        rows.append(single(f"{mode.mode}: overlap", both_s / drafts_s, "of the draft's time"))
+    return rows + _hit_rows(mode)
+
+
+def _hit_rows(mode: OurMode) -> list[Row]:
+    """Of blocks that were drafted beside a verification."""
+    hits, hidden = hit_rate(mode.steps), hidden_on_hits(mode.steps)
+    if hits is None:
+        return []
+    rows = [single(f"{mode.mode}: hits", hits, "of guessed steps")]
+    for accepted, (hit, guessed) in hits_by_accepted(mode.steps).items():
+        rows.append(single(f"{mode.mode}: hits after {accepted} accepted", hit / guessed, f"of {guessed} steps"))
+    rows.append(single(f"{mode.mode}: overlap", overlap(mode.steps), "of the draft's time"))
+    if hidden is not None:
+        rows.append(single(f"{mode.mode}: hidden where it hit", hidden, "of the draft's time"))
     return rows
 
 

@@ -11,7 +11,7 @@ from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
-from core.engine.spans import beside_s
+from core.engine.step_figures import hit_rate, overlap
 from core.errors import BadRequest, Cancelled
 from core.protocol import Benchmark, BenchmarkDone, ChatMessage, GenerateOptions, Mode, ModeTiming, Progress
 
@@ -27,10 +27,7 @@ class _Runs:
     host_ms: list[float] = field(default_factory=list)
     step_ms: list[float] = field(default_factory=list)
     texts: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    hits: int = 0
-    guessed: int = 0
-    drafted_s: float = 0.0
-    overlapped_s: float = 0.0
+    steps: list[DecodeStep] = field(default_factory=list)
 
     def add_run(self, prompt: str, steps: list[DecodeStep]) -> None:
         """Take one answer. The first step is the prompt's last row: it is not decoding."""
@@ -43,14 +40,10 @@ class _Runs:
         self.tokens_per_second.append(tokens / seconds)
         self.tokens_per_step.append(tokens / len(rest))
         self.step_ms.append(seconds * 1e3 / len(rest))
-        for step in rest:
-            self.draft_ms.append(step.draft_ms)
-            self.verify_ms.append(step.verify_ms)
-            self.host_ms.append(step.host_ms)
-            self.guessed += step.branch is not None
-            self.hits += step.branch == "hit"
-        self.drafted_s += sum(step.draft_ms for step in steps) / 1e3
-        self.overlapped_s += beside_s(span for step in steps for span in step.busy)
+        self.draft_ms += [step.draft_ms for step in rest]
+        self.verify_ms += [step.verify_ms for step in rest]
+        self.host_ms += [step.host_ms for step in rest]
+        self.steps += steps
 
     def timing(self, mode: Mode, plain: _Runs) -> ModeTiming:
         """Medians and spread, against plain. Raises `BadRequest` where every answer ended at once."""
@@ -68,8 +61,8 @@ class _Runs:
             speed_up=median(self.tokens_per_second) / median(plain.tokens_per_second),
             break_even=median(self.step_ms) / median(plain.step_ms),
             same_text=sum(self.texts[prompt] == text for prompt, text in plain.texts.items()),
-            hit_rate=self.hits / self.guessed if self.guessed else None,
-            overlap=self.overlapped_s / self.drafted_s if self.drafted_s else 0.0,
+            hit_rate=hit_rate(self.steps),
+            overlap=overlap(self.steps),
         )
 
 
