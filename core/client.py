@@ -131,11 +131,11 @@ class EngineClient:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 await self._write(RequestFrame(0, Cancel(call_id)))
 
-    async def close(self) -> None:
-        """End the worker: ask, then terminate, then kill; returns when the process is gone."""
+    async def close(self) -> int | None:
+        """End the worker: ask, then terminate, then kill. Returns its exit code once it is gone; None without one."""
         process = self._process
         if process is None:
-            return
+            return None
         if process.returncode is None:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 for call_id in list(self._calls):
@@ -150,6 +150,7 @@ class EngineClient:
                         stop()
             await process.wait()
         await asyncio.gather(*self._readers)
+        return process.returncode
 
     # ------------------------------------------------------------ the process
 

@@ -83,6 +83,9 @@ class _Choices:
     """Of the rows that wait to be ingested."""
     verified: int
     """How many tokens are verified."""
+    tail: Rows
+    """[m, hidden], of the positions behind `tokens`: still in place where all that is verified proves right, and the
+    token behind it too."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ class MirrorSource(Source):
         position = self._context.length
         self._learn(anchor, position)
         try:
-            block = self._block(anchor, position)
+            block = self._block(anchor, position, rows)
         except (ane.AneError, DraftStopped):
             self._choices = None
             raise
@@ -148,7 +151,8 @@ class MirrorSource(Source):
         ranked: list[list[int]] = others.tolist()  # type: ignore[assignment]
         certain: list[float] = certainties.tolist()  # type: ignore[assignment]
         known = token_list(tokens)
-        self._choices = _Choices(position, known, ranked, certain, host, taps, min(rows, len(known)))
+        tail = block.rows[len(known) :]
+        self._choices = _Choices(position, known, ranked, certain, host, taps, min(rows, len(known)), tail)
         known_s = time.perf_counter()
         self._proposals = KnownProposals(
             Drafted(known[:rows], known_s, block.draft_busy, ((began_s, known_s),), block.branch, block.branches)
@@ -202,21 +206,30 @@ class MirrorSource(Source):
             rank = others.index(anchor) if anchor in others else None
             self._outcomes.observe(last.certainties, last.verified, accepted, rank)
 
-    def _block(self, anchor: int, position: int) -> _Block:
-        """The rows behind the anchor: those of its branch, or of a block drafted now."""
+    def _block(self, anchor: int, position: int, rows: int) -> _Block:
+        """The rows behind the anchor: those of its branch, of the last block's tail, or of a block drafted now."""
         busy: tuple[Span, ...] = ()
         branches = 0
-        if (ahead := self._ahead) is not None and (last := self._choices) is not None:
-            branches = len(ahead.first_columns)
-            place = ahead.first_columns.get((position - last.position - 1, anchor))
-            busy = (self._join(),)
-            if place is not None:
-                first, count = place
-                return _Block(ahead.hidden[first : first + count], busy, "hit", branches)
+        if (last := self._choices) is not None:
+            branches += len(last.tail) > 0
+            if (ahead := self._ahead) is not None:
+                branches += len(ahead.first_columns)
+                busy = (self._join(),)
+                if place := ahead.first_columns.get((position - last.position - 1, anchor)):
+                    first, count = place
+                    return _Block(ahead.hidden[first : first + count], busy, "hit", branches)
+            if 2 * len(tail := self._tail(last, anchor, position)) >= max(rows, 2):
+                return _Block(tail, busy, "hit", branches)
         began_s = time.perf_counter()
-        rows = self._drafter.block(mx.array([anchor], dtype=mx.uint32), self._context)
+        drafted = self._drafter.block(mx.array([anchor], dtype=mx.uint32), self._context)
         busy = (*busy, (began_s, time.perf_counter()))
-        return _Block(rows, busy, "miss" if branches else None, branches)
+        return _Block(drafted, busy, "miss" if branches else None, branches)
+
+    @staticmethod
+    def _tail(last: _Choices, anchor: int, position: int) -> Rows:
+        """What the last block says behind the anchor; no rows unless it is what that block went on with."""
+        whole = position - last.position - 1 == last.verified < len(last.tokens)
+        return last.tail if whole and last.tokens[last.verified] == anchor else last.tail[:0]
 
     def _join(self) -> Span:
         """Wait for the draft's thread; where it failed, the context is as if it had not begun."""

@@ -154,6 +154,29 @@ def test_only_what_came_true_is_ever_proposed(tiny, plain):
     assert all(step.accepted == 1 for step in steps[1:-2])
 
 
+def test_the_rest_of_a_block_is_used_where_all_before_it_proves_right(tiny, plain, monkeypatch):
+    tiny.expect(0)  # so that the outcome gets no columns
+    blocks: list[Any] = []
+    judged: list[Any] = []
+    block, logits = tiny.drafter.block, tiny.drafter.logits
+    monkeypatch.setattr(tiny.drafter, "block", lambda *args: blocks.append(block(*args)) or blocks[-1])
+    monkeypatch.setattr(tiny.drafter, "logits", lambda rows: judged.append(rows) or logits(rows))
+    sampler = ScriptedSampler(
+        Sampler(GenerateOptions(), tiny.target.vocab_size), plain.tokens, len(PROMPT), lambda _: 99, lambda _: True
+    )
+    session = Session(tiny.target, tiny.in_mlx)
+    for _ in session.prefill(PROMPT, lambda: False):
+        pass
+    limits = Limits(TOKENS, frozenset(), 3)  # of a block's seven tokens two are verified, then two more
+    steps = list(decode(session, PROMPT[-1], tiny.mirror(session, sampler), sampler, limits))
+    assert [token for step in steps for token in step.tokens] == plain.tokens
+    assert steps[2].branch == "hit"
+    assert len(blocks) < len(judged)
+    assert np.array_equal(judged[0], blocks[0][:3])
+    assert np.array_equal(judged[1], blocks[0][3:6])
+    assert np.array_equal(session.tokens, [*PROMPT, *plain.tokens[:-1]])
+
+
 @pytest.mark.parametrize("kind", ["ane", "mirror"])
 @pytest.mark.parametrize("steps", [0, 1, 2, 5])
 def test_closing_early_leaves_no_work_behind(tiny, plain, kind, steps):
