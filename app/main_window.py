@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
+from typing import Any
 
 from PySide6.QtCore import QSettings, QSize, Signal
 from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
@@ -14,7 +16,7 @@ from app.chat.transcript import Transcript
 from app.engine import Engine, PairState, PairStatus
 from app.generation import Answer, Generation, State
 from app.notice import ProblemNotice
-from app.pairs.mode_selector import ModeSelector
+from app.pairs.mode_selector import Devices, ModeSelector
 from app.pairs.pair_button import PairButton
 from app.stats import words
 from app.stats.figures import FiguresModel, verdict
@@ -42,6 +44,7 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(_SMALLEST)
         self._engine = engine
         self._model = FiguresModel()
+        self._devices = Devices()
         self._may_close = False
         self.generation = Generation(engine, choose_pair, self)
         self.pair_button = PairButton()
@@ -239,15 +242,20 @@ class MainWindow(QMainWindow):
         self.pair_button.show_status(status)
         if status.loaded is not None:
             self.mode_selector.set_modes(status.loaded.modes)
+            self._set_devices(programs_on=status.loaded.programs_on)
         if status.state is not PairState.LOADING:
             self._model.loaded(status.loaded, time.monotonic())
             self._show_figures()
         self._show_waiting()
 
     def _on_hello(self, hello: Hello) -> None:
-        on_gpu = "gpu" in hello.device.lower() or "metal" in hello.blas.name.lower()
-        self.mode_selector.set_on_gpu(on_gpu)
-        self.panel.show_device(hello.device, hello.blas.name, on_gpu)
+        self._set_devices(on_gpu="gpu" in hello.device.lower() or "metal" in hello.blas.name.lower())
+        self.panel.show_device(hello.device, hello.blas.name)
+
+    def _set_devices(self, **known: Any) -> None:
+        self._devices = dataclasses.replace(self._devices, **known)
+        self.mode_selector.set_devices(self._devices)
+        self.panel.set_devices(self._devices)
 
     def _on_memory(self, rss_bytes: int | None) -> None:
         self._model.memory(rss_bytes)

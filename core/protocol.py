@@ -201,6 +201,8 @@ class Loaded(Message, frozen=True):
     load_s: float
     plain_tokens_per_second: float
     """Plain decoding as measured at load: one over the median time of a one-row pass."""
+    programs_on: str = ""
+    """What runs the draft's programs, in words, as the runtime says: `Neural Engine`, `processor`...; empty without."""
 
 
 class Unloaded(Message, frozen=True):

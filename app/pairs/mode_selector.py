@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QComboBox, QWidget
@@ -12,14 +14,23 @@ from core.protocol import MODES, Mode
 _ARROW_RIGHT_PX = 16
 
 
-def mode_label(mode: Mode, on_gpu: bool) -> str:
+@dataclass(frozen=True)
+class Devices:
+    """What the modes run on, as far as their names tell."""
+
+    on_gpu: bool = True
+    """MLX, and with it the target and the draft in MLX."""
+    programs_on: str = ""
+    """The draft's programs: `core.protocol.Loaded.programs_on`."""
+
+
+def mode_label(mode: Mode, devices: Devices) -> str:
     """A mode in words. The MLX draft runs where MLX runs, which is not always a GPU."""
-    gpu = "GPU draft" if on_gpu else "CPU draft"
     labels: dict[Mode, str] = {
         "auto": "Auto",
         "plain": "Plain decoding",
-        "gpu": gpu,
-        "ane": "Compiled draft",
+        "gpu": "GPU draft" if devices.on_gpu else "CPU draft",
+        "ane": "Neural Engine draft" if devices.programs_on == "Neural Engine" else "Compiled draft",
         "mirror": "Mirror",
     }
     return labels[mode]
@@ -36,7 +47,7 @@ class ModeSelector(QComboBox):
         self.setToolTip("How the next answer is decoded (Ctrl+Shift+M)")
         self._modes: tuple[Mode, ...] = MODES
         self._chosen: Mode = "auto"
-        self._on_gpu = True
+        self._devices = Devices()
         self._fill()
         self.activated.connect(self._on_activated)
 
@@ -50,9 +61,9 @@ class ModeSelector(QComboBox):
         self._modes = tuple(mode for mode in MODES if mode in modes)
         self._fill()
 
-    def set_on_gpu(self, on_gpu: bool) -> None:
-        """Say whether the engine runs on a GPU."""
-        self._on_gpu = on_gpu
+    def set_devices(self, devices: Devices) -> None:
+        """Say what the modes run on."""
+        self._devices = devices
         self._fill()
 
     def choose(self, mode: Mode) -> None:
@@ -71,7 +82,7 @@ class ModeSelector(QComboBox):
 
     def _fill(self) -> None:
         self.clear()
-        self.addItems([mode_label(mode, self._on_gpu) for mode in self._modes])
+        self.addItems([mode_label(mode, self._devices) for mode in self._modes])
         self.setCurrentIndex(self._modes.index(self._chosen) if self._chosen in self._modes else 0)
 
     def _on_activated(self, index: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.pairs.mode_selector import Devices
 from app.stats import words
 from app.stats.dial import Dial
 from app.stats.figures import Figures, verdict
@@ -46,7 +47,7 @@ class StatsPanel(QFrame):
                 "blas": "Matrix library",
             }.items()
         }
-        self._on_gpu = True
+        self._devices = Devices()
         self._lay_out()
         self.show_figures(Figures())
 
@@ -72,12 +73,15 @@ class StatsPanel(QFrame):
             "memory": words.memory(figures.memory_bytes),
         }.items():
             self.rows[name].show_value(text)
-        modes = words.decoded_by(figures.modes, self._on_gpu) or [words.MISSING]
+        modes = words.decoded_by(figures.modes, self._devices) or [words.MISSING]
         self.rows["modes"].show_value(modes[0], ", ".join(modes[1:]), figures.mode_reason)
 
-    def show_device(self, device: str, blas: str, on_gpu: bool) -> None:
+    def set_devices(self, devices: Devices) -> None:
+        """What the modes run on."""
+        self._devices = devices
+
+    def show_device(self, device: str, blas: str) -> None:
         """What the engine runs on."""
-        self._on_gpu = on_gpu
         self.rows["device"].show_value(device)
         self.rows["blas"].show_value(blas)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.pairs.mode_selector import mode_label
+from app.pairs.mode_selector import Devices, mode_label
 from app.stats.figures import compare_with_plain, verdict
 from core.protocol import Done, Mode
 
@@ -55,11 +55,11 @@ def speed(tokens_per_second: float | None) -> str:
     return f"{tokens_per_second:.1f}" if tokens_per_second < 100 else f"{tokens_per_second:.0f}"
 
 
-def decoded_by(modes: tuple[tuple[Mode, float], ...], on_gpu: bool) -> list[str]:
+def decoded_by(modes: tuple[tuple[Mode, float], ...], devices: Devices) -> list[str]:
     """How an answer was decoded, by mode: `Compiled draft 82 %`; without a share where it is the only one."""
     if len(modes) == 1:
-        return [mode_label(modes[0][0], on_gpu)]
-    return [f"{mode_label(mode, on_gpu)} {100 * share:.0f} %" for mode, share in modes]
+        return [mode_label(modes[0][0], devices)]
+    return [f"{mode_label(mode, devices)} {100 * share:.0f} %" for mode, share in modes]
 
 
 def seconds(value: float | None) -> str:

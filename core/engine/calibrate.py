@@ -44,10 +44,11 @@ def costs_of(pair: Pair, target: Target, drafters: dict[Mode, Drafter], programs
     threads = f"{usable_cores()} cores, {os.environ.get('OPENBLAS_NUM_THREADS')}"
     about = [version("mlx"), ane.version(), runtime, str(mx.default_device()), repr(BLAS), threads]
     path = costs_file([Path(part) for part in (pair.target, pair.draft) if part], about)
-    costs, most_rows = read_costs(path), next(iter(drafters.values())).block_size
+    costs, most_rows = read_costs(path) if path else None, next(iter(drafters.values())).block_size
     if costs is None or costs.most_rows != most_rows or {*costs.draft_ms} != {*drafters}:
         costs = measure_costs(target, drafters, programs, most_rows)
-        write_costs(path, costs)
+        if path is not None:
+            write_costs(path, costs)
     return costs
 
 

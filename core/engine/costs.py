@@ -52,8 +52,8 @@ class Costs(msgspec.Struct, frozen=True):
         return verify_ms + self.draft_ms.get(mode, 0.0)
 
 
-def costs_file(files: Sequence[Path], details: Sequence[str]) -> Path:
-    """Where costs of the model in `files` are kept; `details` are whatever else they depend on.
+def costs_file(files: Sequence[Path], details: Sequence[str]) -> Path | None:
+    """Where costs of the model in `files` are kept; `details` are whatever else they depend on. None where nothing can.
 
     They depend on the machine and on whether it runs on its battery as well.
     """
@@ -61,7 +61,11 @@ def costs_file(files: Sequence[Path], details: Sequence[str]) -> Path:
     power = "mains" if battery is None or battery.power_plugged else "battery"
     about = [_identity(path) for path in files]
     key = hashlib.sha256("\n".join([chip_name(), power, *about, *details]).encode()).hexdigest()[:24]
-    return cache_dir() / "costs" / f"{key}.json"
+    try:
+        return cache_dir() / "costs" / f"{key}.json"
+    except OSError as error:
+        log.warning("There is no folder for the measured costs: %s", error)
+        return None
 
 
 def read_costs(path: Path) -> Costs | None:

@@ -35,7 +35,7 @@ class AneDrafter:
         self.width = ane.Draft(folder, programs).width
         """Columns that the programs have at most."""
         self._folder = folder
-        self._programs = programs
+        self.programs = programs
         self._target = target
 
     @property
@@ -77,7 +77,7 @@ class AneDrafter:
     def running(self, context: DraftContext) -> ane.Draft:
         """The context's draft, up to date with what other drafters have ingested."""
         if context.running is None:
-            context.running = ane.Draft(self._folder, self._programs)
+            context.running = ane.Draft(self._folder, self.programs)
         context.level_running()
         return context.running
 

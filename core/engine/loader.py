@@ -48,6 +48,8 @@ class LoadedPair:
     plain_cost: PlainCost
     programs: Programs | None = None
     """The draft as programs."""
+    programs_on: str = ""
+    """What runs them, in words."""
     missing: dict[Mode, str] = field(default_factory=dict)
     """Why modes that the pair might have cannot be used."""
     controller: Controller | None = None
@@ -87,7 +89,8 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
             programs = yield from _stage(2, cancelled, lambda: _checked_programs(folder, target, drafter, cancelled))
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
-    loaded = LoadedPair(pair, target, tokenizer, drafter, Session(target, drafter), PlainCost(), programs, missing)
+    session, programs_on = Session(target, drafter), programs.device() if programs else ""
+    loaded = LoadedPair(pair, target, tokenizer, drafter, session, PlainCost(), programs, programs_on, missing)
     yield from _stage(3, cancelled, lambda: _warm_up(loaded))
     yield from _stage(4, cancelled, lambda: _calibrate(loaded))
     return loaded
@@ -198,6 +201,6 @@ def _calibrate(loaded: LoadedPair) -> None:
             return
         except (ane.AneError, DraftStopped) as error:
             loaded.programs.close()
-            loaded.programs = None
+            loaded.programs, loaded.programs_on = None, ""
             loaded.missing = dict.fromkeys(("ane", "mirror"), str(error))
     loaded.controller = Controller(costs_of(loaded.pair, loaded.target, drafters, None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -43,9 +43,29 @@ class Programs:
         cores = usable_cores()
         self.runtime.threads = max(1, cores // 2) if share else cores
 
+    def device(self) -> str:
+        """Where they run, in words; Core ML may take as long to tell as to load a program (not verified on a Mac)."""
+        if self.runs_on == "cpu":
+            return "processor"
+        try:
+            placements = [program.placement() for program in self.drafter.programs]
+        except ane.AneError as error:
+            log.warning("Core ML does not say where the draft's programs run: %s", error)
+            return "Core ML"
+        return main_device(placements)
+
     def close(self) -> None:
         """End the draft's thread."""
         self.thread.close()
+
+
+def main_device(placements: Sequence[ane.Placement]) -> str:
+    """The device that has more than half of all operations, else `Core ML`."""
+    total = sum(placement.operations for placement in placements)
+    for name, attribute in (("Neural Engine", "neural_engine"), ("GPU", "gpu"), ("processor", "cpu")):
+        if 2 * sum(getattr(placement, attribute) * placement.operations for placement in placements) > total:
+            return name
+    return "Core ML"
 
 
 def load_programs(folder: Path, target: Target, cancelled: Callable[[], bool] = lambda: False) -> Programs:

@@ -111,6 +111,7 @@ class Service:
             context_length=loaded.target.context_length,
             load_s=self._load_s,
             plain_tokens_per_second=loaded.plain_cost.tokens_per_second,
+            programs_on=loaded.programs_on,
         )
 
     def _generate(self, request: Generate, cancelled: IsCancelled) -> Iterator[Event]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.pairs.mode_selector import Devices
 from app.stats import words
 from app.stats.figures import Figures, FiguresModel, compare_with_plain, dial_top, verdict
 from core.protocol import BusySpan, Done, Loaded, Mode, ModeChanged, Step, StepToken
@@ -64,8 +65,8 @@ def test_the_share_of_every_mode_is_known_and_why_it_changed() -> None:
     figures = model.figures()
     assert figures.modes == (("gpu", 0.75), ("plain", 0.25))
     assert figures.mode_reason == "Expected here: more."
-    assert words.decoded_by(figures.modes, on_gpu=True) == ["GPU draft 75 %", "Plain decoding 25 %"]
-    assert words.decoded_by((("plain", 1.0),), on_gpu=True) == ["Plain decoding"]
+    assert words.decoded_by(figures.modes, Devices()) == ["GPU draft 75 %", "Plain decoding 25 %"]
+    assert words.decoded_by((("plain", 1.0),), Devices()) == ["Plain decoding"]
     model.begin(now_s=20.0)
     assert (model.figures().modes, model.figures().mode_reason) == ((), "")
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from app.engine import PairState, PairStatus
-from app.pairs.mode_selector import ModeSelector
+from app.pairs.mode_selector import Devices, ModeSelector
 from app.pairs.pair_button import PairButton
 from app.theme import Theme
 from core.errors import Problem
@@ -84,8 +84,10 @@ def texts(selector: ModeSelector) -> list[str]:
 
 def test_modes_are_named_after_what_they_run_on(selector: ModeSelector) -> None:
     assert texts(selector) == ["Auto", "Plain decoding", "GPU draft", "Compiled draft", "Mirror"]
-    selector.set_on_gpu(False)
+    selector.set_devices(Devices(on_gpu=False))
     assert texts(selector) == ["Auto", "Plain decoding", "CPU draft", "Compiled draft", "Mirror"]
+    selector.set_devices(Devices(programs_on="Neural Engine"))
+    assert texts(selector) == ["Auto", "Plain decoding", "GPU draft", "Neural Engine draft", "Mirror"]
 
 
 def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> None:
@@ -93,7 +95,7 @@ def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> No
     with qtbot.waitSignal(selector.mode_chosen) as chosen:
         selector.choose("plain")
     assert chosen.args == ["plain"]
-    selector.set_on_gpu(False)
+    selector.set_devices(Devices(on_gpu=False))
     assert selector.mode == "plain"
 
 

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
+from app.pairs.mode_selector import Devices
 from app.stats.dial import Dial
 from app.stats.figures import Figures
 from app.stats.panel import StatsPanel
@@ -31,7 +32,8 @@ def panel(qtbot: QtBot, theme: Theme) -> StatsPanel:  # noqa: ARG001
 
 
 def test_all_figures_are_shown_with_their_units(panel: StatsPanel) -> None:
-    panel.show_device("cpu", "OpenBLAS", on_gpu=False)
+    panel.show_device("cpu", "OpenBLAS")
+    panel.set_devices(Devices(on_gpu=False))
     panel.show_figures(GPU)
     assert (panel.speed.text, panel.acceptance.text) == ("48.3", "74 %")
     assert panel.speed.mark == pytest.approx(0.23)

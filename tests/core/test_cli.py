@@ -78,8 +78,8 @@ def test_json_lines_end_with_the_done_event(pair, mode):
     result = mirror_sd("chat", *pair, "--prompt", "the dog", "--max-tokens", "9", "--json", "--mode", mode)
     events = [json.loads(line) for line in result.stdout.splitlines()]
     kinds = {event["event"] for event in events}
-    assert kinds - {"mode_changed"} == {"progress", "loaded", "prefill", "step", "done"}
-    assert mode == "auto" or "mode_changed" not in kinds
+    assert kinds - {"modechanged"} == {"progress", "loaded", "prefill", "step", "done"}
+    assert mode == "auto" or "modechanged" not in kinds
     done = events[-1]
     assert done.keys() >= DONE_FIELDS
     assert (done["event"], done["tokens"], done["mode"], done["finish_reason"]) == ("done", 9, mode, "length")

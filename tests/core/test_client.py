@@ -92,7 +92,7 @@ def test_the_worker_tells_what_it_runs_on(loop, make_client):
 
 def test_an_answer_loads_the_pair_then_streams(loop, make_client, tiny_pair):
     client = make_client()
-    events = loop(events_of(client, question(tiny_pair, max_tokens=30)))
+    events = loop(events_of(client, question(tiny_pair, max_tokens=30, mode="gpu")))
     assert kinds(events) == [Progress, Loaded, Prefill, Step, Done]
     done = events[-1]
     assert done.tokens == 30

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import ane
 from core.engine.loader import load_pair_now
-from core.engine.programs import Programs, load_programs
+from core.engine.programs import Programs, load_programs, main_device
 from core.engine.target import Target
 from core.errors import Cancelled
 from core.pairs import Pair
@@ -142,3 +143,28 @@ def test_where_they_fail_the_pair_loads_without_them(
     assert loaded.modes == ("plain", "gpu")
     assert loaded.missing.keys() == {"ane", "mirror"}
     assert loaded.missing["ane"].startswith("The folder for prepared kernels cannot be made: ")
+
+
+def shares(operations: int, neural_engine: float, gpu: float, cpu: float) -> SimpleNamespace:
+    return SimpleNamespace(operations=operations, neural_engine=neural_engine, gpu=gpu, cpu=cpu)
+
+
+@pytest.mark.parametrize(
+    ("placements", "device"),
+    [
+        ([shares(100, 0.98, 0.0, 0.02), shares(10, 0.0, 0.0, 1.0)], "Neural Engine"),
+        ([shares(100, 0.0, 1.0, 0.0)], "GPU"),
+        ([shares(10, 1.0, 0.0, 0.0), shares(100, 0.0, 0.0, 1.0)], "processor"),
+        ([shares(100, 0.4, 0.3, 0.3)], "Core ML"),
+        ([shares(100, 0.0, 0.0, 0.0)], "Core ML"),
+        ([], "Core ML"),
+    ],
+)
+def test_the_device_is_where_most_operations_run(placements: list[SimpleNamespace], device: str) -> None:
+    assert main_device(placements) == device
+
+
+def test_our_own_runtime_runs_programs_on_the_processor(tiny_pair: Pair) -> None:
+    loaded = load_pair_now(tiny_pair)
+    assert loaded.programs_on == "processor"
+    loaded.close()
