@@ -60,7 +60,7 @@ def kept() -> list[tuple[int, float]]:
 
 def block(programs: Programs, draft: Path) -> bytes:
     """What the programs make of a fixed block."""
-    running = ane.Draft(draft, programs.drafter._programs)
+    running = ane.Draft(draft, programs.drafter.programs)
     drawn = np.random.default_rng(3)
     running.ingest([drawn.standard_normal((5, 32)).astype(np.float32) for _ in running.info.target_layer_ids])
     hidden = np.zeros((20, 32), np.float32)
@@ -140,7 +140,7 @@ def test_where_they_fail_the_pair_loads_without_them(
     monkeypatch.setattr(ane, "system_runtime", lambda: "coreml")
     home.write_text("no folder")
     loaded = load_pair_now(tiny_pair)
-    assert loaded.modes == ("plain", "gpu")
+    assert loaded.modes == ("plain", "gpu", "auto")
     assert loaded.missing.keys() == {"ane", "mirror"}
     assert loaded.missing["ane"].startswith("The folder for prepared kernels cannot be made: ")
 
