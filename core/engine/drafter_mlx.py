@@ -16,10 +16,10 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.models.rope_utils import initialize_rope
 
 from core.engine.context import DraftContext
-from core.engine.draft_config import DraftConfig, read_draft_config
 from core.engine.drafter import embed, head, masked_block
 from core.engine.target import Target
 from core.errors import MissingFile, PairMismatch, UnreadableModel
+from core.formats.draft_config import DraftConfig, read_draft_config
 
 
 class ContextView(Protocol):
