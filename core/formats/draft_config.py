@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from core.errors import MissingFile, UnsupportedModel
-from core.formats.values import impossible, shown
+from core.formats.values import impossible, shown, wrong_field
 
 _Size = Annotated[int, Meta(ge=1, le=1 << 24)]
 _Index = Annotated[int, Meta(ge=0, le=1 << 24)]
@@ -138,7 +138,7 @@ def parse_draft_config(raw: Mapping[str, Any], name: str) -> DraftConfig:
     try:
         fields = msgspec.convert(raw, _Raw)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise impossible("draft", name, str(error)) from error
+        raise impossible("draft", name, wrong_field(error, raw)) from error
     config = _filled(fields, architectures[0])
     for problem in _contradictions(config):
         raise impossible("draft", name, problem)
