@@ -38,6 +38,8 @@ class KnownTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repo: _Repo | None = None
     """Its hub id; None for the demo target, which rides in a Python package."""
     revision: str = "main"
+    quantization: dict[str, Any] | None = None
+    """As MLX writes it into the target's config."""
     download_bytes: _Bytes | None = None
     """All files, where somebody published that; the hub knows better."""
 
@@ -46,8 +48,8 @@ class KnownDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The draft of a pair."""
 
     weight_bytes: _Bytes
-    config: dict[str, Any]
-    """The published `config.json`, as far as the rules need it."""
+    config: dict[str, Any] | None = None
+    """The published `config.json`, as far as the rules need it; None where it was not published whole."""
     repo: _Repo | None = None
     """Its hub id; None for the demo draft, which ships with Mirror SD."""
     revision: str = "main"
@@ -73,13 +75,14 @@ class KnownPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         plain = _plain(name)
         return _plain(self.base) in plain or plain in {_plain(target.repo or target.id) for target in self.targets}
 
-    def draft_facts(self) -> ModelFacts:
-        """What the catalog tells of the draft."""
-        return ModelFacts(self.draft.repo or f"{self.id} draft", self.draft.config)
+    def draft_facts(self) -> ModelFacts | None:
+        """What the catalog tells of the draft; None where its config is not known."""
+        return None if self.draft.config is None else ModelFacts(self.draft.repo or "demo-draft", self.draft.config)
 
     def target_facts(self, target: KnownTarget) -> ModelFacts:
         """What the catalog tells of the target."""
-        return ModelFacts(target.repo or target.id, self.target_config)
+        quantised = {} if target.quantization is None else {"quantization": target.quantization}
+        return ModelFacts(target.repo or target.id, {**self.target_config, **quantised})
 
 
 class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,8 +169,10 @@ def read_catalog(path: Path) -> Catalog:
 
 def _check_configs(pair: KnownPair, path: Path) -> None:
     try:
-        parse_draft_config(pair.draft.config, pair.id)
-        parse_target_config(pair.target_config, pair.id)
+        if pair.draft.config is not None:
+            parse_draft_config(pair.draft.config, pair.id)
+        for target in pair.targets:
+            parse_target_config(pair.target_facts(target).config, target.id)
     except MirrorError as error:
         raise _bad(path, error.problem.sentence) from error
 

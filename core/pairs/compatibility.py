@@ -25,6 +25,9 @@ def judge(target: ModelFacts, draft: ModelFacts | None, known: KnownPair | None 
     """
     target_config, verdicts = target_verdicts(target)
     if draft is None:
+        if known is not None:
+            text = "The draft's config was not published whole: it is read from the hub before anything is downloaded."
+            verdicts.append(Verdict("draft config", "unknown", text))
         return Compatibility(target.name, None, tuple(verdicts))
     draft_config, of_draft = draft_verdicts(draft)
     verdicts += of_draft
@@ -39,7 +42,10 @@ def fitting_drafts(target: ModelFacts, catalog: Catalog) -> list[tuple[KnownPair
     """The catalog's pairs whose draft has the target's numbers, those made for this target first."""
     fitting = []
     for known in catalog.pairs:
-        compatibility = judge(target, known.draft_facts(), known)
+        draft = known.draft_facts()
+        if draft is None:
+            continue
+        compatibility = judge(target, draft, known)
         numbers = {v.rule: v.outcome for v in compatibility.verdicts}
         if (
             numbers.get("hidden size")

@@ -59,28 +59,29 @@ class FactsReader(Protocol):
         ...
 
 
-def read_facts(path: Path) -> ModelFacts:
-    """The facts of a model folder or a GGUF file.
+def read_facts(path: Path, name: str | None = None) -> ModelFacts:
+    """The facts of a model folder or a GGUF file; `name` is its hub id, where it has one.
 
     Raises `MissingFile`, `UnreadableModel` (no JSON, a damaged header), `UnsupportedModel` (a GGUF file of a kind
     that cannot be run).
     """
     if path.is_file():
-        return gguf_facts(read_gguf(path))
+        return gguf_facts(read_gguf(path), name)
     config_path = path / "config.json"
     if not config_path.is_file():
         raise MissingFile(f"{path} is no model: it holds no config.json.", "Choose a model folder or a GGUF file.")
-    config = parse_json(config_path.read_bytes(), path.name)
+    name = name or path.name
+    config = parse_json(config_path.read_bytes(), name)
     files = sorted(path.glob(WEIGHTS))
     tensors = {name: tensor for file in files for name, tensor in read_header(file).items()}
-    return ModelFacts(path.name, config, tensors, folder_tokenizer(path, config))
+    return ModelFacts(name, config, tensors, folder_tokenizer(path, config))
 
 
-def gguf_facts(info: GgufInfo) -> ModelFacts:
+def gguf_facts(info: GgufInfo, name: str | None = None) -> ModelFacts:
     """The facts of a llama-type GGUF file, its config in Hugging Face's words. Raises as `llama_config` does."""
     config = llama_config(info)
     tensors = {name: TensorFacts(t.type_name, t.shape, t.size_bytes) for name, t in info.tensors.items()}
-    return ModelFacts(info.path.name, config, tensors, gguf_tokenizer_facts(info), gguf=True)
+    return ModelFacts(name or info.path.name, config, tensors, gguf_tokenizer_facts(info), gguf=True)
 
 
 def parse_json(data: bytes, name: str) -> dict[str, Any]:

@@ -76,38 +76,36 @@ def gigabytes(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
 
 
-def memory_sum(
+def pair_memory(
     target: TargetConfig,
     draft: DraftConfig | None,
     *,
-    target_bytes: int,
+    tensors: Mapping[str, TensorFacts] | None,
+    stored_bytes: int,
+    draft_bytes: int = 0,
     context: int = DEFAULT_CONTEXT,
     device: Device | None = None,
     held_bytes: int = 0,
 ) -> MemorySum:
-    """What a pair needs whose target has `target_bytes` of weights in memory (`resident_bytes`).
+    """What a pair needs on a device (default: this machine's) at `context` positions.
 
+    `tensors` are the target's, by its weight files' headers; without them `stored_bytes` stands for their size.
+    `draft_bytes` is the stored size of the draft's weights, in 16 bits, where it is known otherwise than by its config.
     `held_bytes` is what the pair that is loaded now would give back.
     """
     device = device or device_here()
+    weights = resident_bytes(tensors, device) if tensors else _resident(stored_bytes, target, device)
     memory = psutil.virtual_memory()
     free = min(memory.available + held_bytes, memory.total)
-    rows = tuple(_rows(target, draft, target_bytes, context, device))
-    return MemorySum(context, rows, free, memory.total)
+    return MemorySum(context, tuple(_rows(target, draft, weights, draft_bytes, context, device)), free, memory.total)
 
 
-def resident_bytes(tensors: Mapping[str, TensorFacts], device: Device | None = None) -> int:
+def resident_bytes(tensors: Mapping[str, TensorFacts], device: Device) -> int:
     """What a target's tensors take once loaded: on a processor everything that is not packed becomes float32."""
     kept = text_tensors(tensors).values()
-    if (device or device_here()) == "gpu":
+    if device == "gpu":
         return sum(tensor.bytes for tensor in kept)
     return sum(tensor.bytes if tensor.dtype in ("U32", "U8") else 4 * math.prod(tensor.shape) for tensor in kept)
-
-
-def as_if_resident(stored_bytes: int, target: TargetConfig, device: Device | None = None) -> int:
-    """`resident_bytes` where only the stored size is known: unquantised weights double on a processor."""
-    grows = target.quantization is None and (device or device_here()) == "cpu"
-    return stored_bytes * 2 if grows else stored_bytes
 
 
 def cache_bytes(target: TargetConfig, context: int, value_bytes: int) -> int:
@@ -142,21 +140,21 @@ def program_bytes(draft: DraftConfig) -> int:
 
 
 def _rows(
-    target: TargetConfig, draft: DraftConfig | None, target_bytes: int, context: int, device: Device
+    target: TargetConfig, draft: DraftConfig | None, weights: int, draft_bytes: int, context: int, device: Device
 ) -> Iterator[MemoryRow]:
     value_bytes = 2 if device == "gpu" else 4
-    yield MemoryRow("target weights", target_bytes, "as stored" if device == "gpu" else "float32 unless packed")
+    yield MemoryRow("target weights", weights, "as stored" if device == "gpu" else "float32 unless packed")
     how = f"{context:,} positions" + ("" if target.layer_kinds else ", at most")
     yield MemoryRow("target cache", cache_bytes(target, context, value_bytes), how)
     if state := state_bytes(target, value_bytes):
         yield MemoryRow("target state", state, "however long the text is")
+    values = draft_bytes // 2 or (draft_values(draft) if draft else 0)
+    if values:
+        yield MemoryRow("draft weights", values * value_bytes, f"{values / 1e6:,.0f} M values")
     if draft is not None:
-        yield MemoryRow(
-            "draft weights", draft_values(draft) * value_bytes, f"{draft_values(draft) / 1e6:,.0f} M values"
-        )
         keys = 2 * draft.num_key_value_heads * draft.head_dim * draft.num_hidden_layers
         yield MemoryRow("draft cache", keys * value_bytes * _stepped(context), f"{context:,} positions")
-        programs = program_bytes(draft) + 2 * keys * _PROGRAM_CONTEXT
+        programs = max(program_bytes(draft), values) + 2 * keys * _PROGRAM_CONTEXT
         yield MemoryRow("draft programs", programs, f"8-bit weights, {_PROGRAM_CONTEXT:,} positions")
     yield MemoryRow("working space", _working_bytes(target, draft, value_bytes), f"a pass of {_CHUNK_ROWS} tokens")
     yield MemoryRow("the program itself", _PROGRAM_BYTES, "Python and MLX")
@@ -168,6 +166,11 @@ def _working_bytes(target: TargetConfig, draft: DraftConfig | None, value_bytes:
     channels = (4 + taps) * target.hidden_size + 3 * max(target.intermediate_size, target.hidden_size)
     rows = draft.block_size if draft else 1
     return _CHUNK_ROWS * channels * value_bytes + 2 * rows * target.vocab_size * 4
+
+
+def _resident(stored_bytes: int, target: TargetConfig, device: Device) -> int:
+    """Unquantised weights double on a processor."""
+    return stored_bytes * 2 if target.quantization is None and device == "cpu" else stored_bytes
 
 
 def _stepped(positions: int) -> int:
