@@ -9,7 +9,7 @@ import msgspec
 
 from core.formats.values import impossible, shown
 
-_KNOWN = {
+MODES = {
     "affine": ((1, 2, 3, 4, 5, 6, 8), (32, 64, 128)),
     "mxfp4": ((4,), (32,)),
     "mxfp8": ((8,), (32,)),
@@ -54,7 +54,7 @@ def read_quantization(raw: Mapping[str, Any], name: str) -> Quantization | None:
         return Quantization(0, 0, shown(method).strip("'"), known=method in _CONVERTED)
     bits, group = _number(entry, "bits", name), _number(entry, "group_size", name)
     mode = entry.get("mode", "affine")
-    widths, groups = _KNOWN.get(mode, ((), ())) if isinstance(mode, str) else ((), ())
+    widths, groups = MODES.get(mode, ((), ())) if isinstance(mode, str) else ((), ())
     return Quantization(bits, group, shown(mode).strip("'"), known=bits in widths and group in groups)
 
 

@@ -72,10 +72,8 @@ def gguf_tokenizer_facts(info: GgufInfo) -> TokenizerFacts:
 
 def token_digest(ids: Iterable[tuple[str, int]]) -> str:
     """The digest of (token, id) pairs in any order."""
-    digest = hashlib.sha256()
-    for text, i in sorted(ids, key=lambda item: (item[1], item[0])):
-        digest.update(f"{i}\0{text}\0".encode(errors="surrogatepass"))
-    return digest.hexdigest()
+    listed = "\0".join(f"{i}\0{text}" for i, text in sorted((i, text) for text, i in ids))
+    return hashlib.sha256(listed.encode(errors="surrogatepass")).hexdigest()
 
 
 def thinks(template: str) -> bool:

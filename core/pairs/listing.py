@@ -64,7 +64,10 @@ class PairRow(msgspec.Struct, frozen=True):
 def list_pairs(
     catalog: Catalog, found: Iterable[FoundModel], *, device: Device | None = None, held_bytes: int = 0
 ) -> list[PairRow]:
-    """Every target of the catalog, in its order. `held_bytes` is what the pair that is loaded now would give back."""
+    """Every target of the catalog, in its order. `held_bytes` is what the pair that is loaded now would give back.
+
+    Reads headers and tokenizers of what is on disk, which takes some tenths of a second a model.
+    """
     places = {model.name: model.path for model in reversed(list(found))}
     rows = [_row(pair, target, places, device, held_bytes) for pair in catalog.pairs for target in pair.targets]
     best = recommended(catalog, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def locate(name: str, catalog: Catalog, found: Iterable[FoundModel], remote: Fac
     known = catalog.find(name)
     if name == DEMO:
         return _on_disk(Path(demo_pair().target))
-    if Path(name).exists():
+    if os.path.exists(name):  # Path.exists raises for names that no file system takes
         return _on_disk(Path(name))
     repo = (known[1].repo or name) if known else name
     place = next((model for model in found if model.name == repo), None)

@@ -111,11 +111,11 @@ def resident_bytes(tensors: Mapping[str, TensorFacts], device: Device) -> int:
 def cache_bytes(target: TargetConfig, context: int, value_bytes: int) -> int:
     """K and V of `context` positions in all layers that keep them.
 
-    2 x kv heads x head dim x positions a layer; sliding layers keep their window only. Where a model's layers are not
-    known, all are taken to keep everything.
+    2 x kv heads x head dim x positions a layer; sliding layers keep their window, and during prefill the pass's rows.
+    Where a model's layers are not known, all are taken to keep everything.
     """
     kinds = target.layer_kinds or ("full",) * target.num_hidden_layers
-    window = min(context, target.sliding_window or context)
+    window = min(context, (target.sliding_window or context) + _CHUNK_ROWS)
     positions = sum({"full": _stepped(context), "sliding": _stepped(window), "recurrent": 0}[kind] for kind in kinds)
     return 2 * target.num_key_value_heads * target.head_dim * value_bytes * positions
 
