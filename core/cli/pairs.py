@@ -42,7 +42,7 @@ def _screen(rows: list[PairRow]) -> Iterator[str]:
     yield f"Memory at {DEFAULT_CONTEXT:,} tokens of context. Sizes and existence: the hub tells when it is asked."
     best = next((row.id for row in rows if row.recommended), None)
     if best is not None:
-        yield f"Recommended for this machine: {best}"
+        yield f"Recommended for a machine with this much memory: {best}"
 
 
 def _cells(row: PairRow) -> tuple[str, ...]:

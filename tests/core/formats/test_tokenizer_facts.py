@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.formats.gguf_header import read_gguf
-from core.formats.tokenizer_facts import folder_tokenizer, gguf_tokenizer_facts, thinks
+from core.formats.tokenizer_facts import folder_tokenizer, gguf_tokenizer_facts, thinks, token_digest
 from core.pairs import demo_pair
 from helpers.folders import write_llama_folder
 
@@ -34,6 +34,11 @@ def test_one_token_more_or_under_another_id_changes_the_digest(tmp_path):
     file["added_tokens"].append({"id": 9999, "content": "<|new|>"})
     (folder / "tokenizer.json").write_text(json.dumps(file))
     assert folder_tokenizer(folder, {}).digest != first.digest
+
+
+def test_the_digest_is_of_tokens_and_ids_in_any_order():
+    assert token_digest([("a", 0), ("b", 1)]) == token_digest([("b", 1), ("a", 0)])
+    assert token_digest([("a", 0), ("b", 1)]) != token_digest([("a", 0), ("b", 2)])
 
 
 def test_ends_come_from_either_config_whatever_its_form(tmp_path):

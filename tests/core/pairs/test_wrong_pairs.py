@@ -158,8 +158,12 @@ def test_models_without_weights_are_refused():
 
 
 def test_a_draft_that_reads_beyond_this_target_is_refused_with_both_numbers():
-    target = changed(replace(TARGET, tensors=None), "num_hidden_layers", 30)
-    assert_refused(target, DRAFT, "reads layer 33 of its target, but this target has 30 layers")
+    target = replace(TARGET, tensors=None)
+    for layers in (30, 33):
+        reason = f"reads layer 33 of its target, but this target has {layers} layers"
+        assert_refused(changed(target, "num_hidden_layers", layers), DRAFT, reason)
+    reasons = judge(changed(target, "num_hidden_layers", 34), DRAFT).reasons
+    assert not any("reads layer 33" in reason for reason in reasons)
 
 
 def test_a_mask_token_beyond_this_target_is_refused_with_both_numbers():
