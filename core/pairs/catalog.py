@@ -6,6 +6,7 @@ large its files are today, the hub answers when it is asked; nothing here was ta
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +22,8 @@ from core.pairs.facts import ModelFacts
 from core.paths import settings_dir
 
 CATALOG_FILE = "pairs.toml"
+_VARIANT = r"(instruct|it|mlx|bf16|fp16|fp8|mxfp4|nvfp4|dwq|gguf|(?:[2-8]|16)bit|q\d(?:0|1|k[sml])?|\.)*"
+"""What may follow a model's name without making it another one: precisions and formats."""
 _Bytes = Annotated[int, Meta(ge=1, le=1 << 44)]
 _Id = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 _Repo = Annotated[str, Meta(pattern=r"^[\w.-]+/[\w.-]+$")]
@@ -71,9 +74,11 @@ class KnownPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the draft was trained on answers with thinking; None where that is not known."""
 
     def is_target(self, name: str) -> bool:
-        """Whether a model of this name is the base in some precision, or one of our targets."""
+        """Whether a model of this name is the base in some precision, or a target of ours; finetunes are not."""
         plain = _plain(name)
-        return _plain(self.base) in plain or plain in {_plain(target.repo or target.id) for target in self.targets}
+        if plain in {_plain(target.repo or target.id) for target in self.targets}:
+            return True
+        return re.fullmatch(f"(meta)?{re.escape(_plain(self.base))}{_VARIANT}", plain) is not None
 
     def draft_facts(self) -> ModelFacts | None:
         """What the catalog tells of the draft; None where its config is not known."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from core.errors import DemoTargetMissing, MirrorError
-from core.formats.draft_config import parse_draft_config
+from core.formats.draft_config import DraftConfig, parse_draft_config
 from core.formats.target_config import parse_target_config
 from core.pairs.catalog import Catalog, KnownPair, KnownTarget
 from core.pairs.compatibility import judge
@@ -94,7 +95,6 @@ def _row(
     target_facts, target_problem = _read(target_path, known.name, draft=False)
     draft_facts, draft_problem = _read(draft_path, pair.draft.repo, draft=True)
     judged_target, judged_draft = target_facts or known, draft_facts or pair.draft_facts()
-    config = parse_target_config(judged_target.config, judged_target.name)
     draft = None if judged_draft is None else parse_draft_config(judged_draft.config, judged_draft.name)
     return PairRow(
         id=target.id,
@@ -110,23 +110,32 @@ def _row(
         target_path=target_path if target_facts else None,
         draft_path=draft_path if draft_facts else None,
         compatibility=judge(judged_target, judged_draft, pair),
-        memory=tuple(
-            pair_memory(
-                config,
-                draft,
-                tensors=judged_target.tensors,
-                stored_bytes=target.weight_bytes,
-                draft_bytes=pair.draft.weight_bytes,
-                context=context,
-                device=device,
-                held_bytes=held_bytes,
-            )
-            for context in CONTEXTS
-        ),
+        memory=_memory(pair, target, judged_target, draft, device, held_bytes),
         preparation=None if draft is None else estimate(draft),
         problem=target_problem or draft_problem,
         recommended=False,
     )
+
+
+def _memory(
+    pair: KnownPair,
+    target: KnownTarget,
+    facts: ModelFacts,
+    draft: DraftConfig | None,
+    device: Device | None,
+    held_bytes: int,
+) -> tuple[MemorySum, ...]:
+    need = partial(
+        pair_memory,
+        parse_target_config(facts.config, target.id),
+        draft,
+        tensors=facts.tensors,
+        stored_bytes=target.weight_bytes,
+        draft_bytes=pair.draft.weight_bytes,
+        device=device,
+        held_bytes=held_bytes,
+    )
+    return tuple(need(context=context) for context in CONTEXTS)
 
 
 def _paths(pair: KnownPair, target: KnownTarget, places: dict[str, str]) -> tuple[str | None, str | None]:

@@ -85,6 +85,13 @@ def test_a_models_name_tells_its_pair(name, pair):
     assert [p.id for p in read_catalog(assets.path("pairs.toml")).pairs if p.is_target(name)] == [pair]
 
 
+@pytest.mark.parametrize(
+    "name", ["Qwen3-4B-Instruct-2507-4bit", "someone/Qwen3-8B-Tuned", "Qwen3.6-27B-Coder", "", "x"]
+)
+def test_another_finetune_is_no_pairs_target(name):
+    assert not [p.id for p in read_catalog(assets.path("pairs.toml")).pairs if p.is_target(name)]
+
+
 def test_targets_and_drafts_are_found_by_id_and_hub_id():
     catalog = read_catalog(assets.path("pairs.toml"))
     pair, target = catalog.find("mlx-community/Qwen3-4B-8bit")
