@@ -45,6 +45,14 @@ class PairMismatch(MirrorError):
     """The draft was made for another target."""
 
 
+class BadCatalog(MirrorError):
+    """A catalog of pairs cannot be read, or is older than the built-in one."""
+
+
+class NotOnThisMachine(MirrorError):
+    """A model that was named is neither a path, nor in the catalog, nor in a folder that is searched."""
+
+
 class DemoTargetMissing(MirrorError):
     """The package that carries the demo target is not installed."""
 

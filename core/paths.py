@@ -27,6 +27,11 @@ def kernels_dir() -> Path:
     return cache_dir() / "kernels"
 
 
+def settings_dir() -> Path:
+    """What the user chose, and a newer catalog of pairs (`pairs.toml`) where one was put there. Created if missing."""
+    return _folder("settings", _DIRS.user_config_dir)
+
+
 def state_dir() -> Path:
     """The engine lock and the logs. Created if missing."""
     return _folder("state", _DIRS.user_state_dir)

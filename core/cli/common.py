@@ -8,7 +8,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -94,3 +94,10 @@ def print_event(event: Event) -> None:
     fields: dict[str, Any] = msgspec.to_builtins(event)
     name = str(fields.pop("type")).lower()
     print(json.dumps({"event": name, **fields}, ensure_ascii=False), flush=True)
+
+
+def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """The rows as lines with aligned columns."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

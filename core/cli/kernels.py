@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from core.cli.common import (
     events_of,
     print_event,
     print_problem,
+    table,
 )
 from core.errors import BadRequest
 from core.kernel_messages import (
@@ -183,7 +184,7 @@ def _show_list(event: KernelList) -> None:
         print(f"There are no prepared kernels in {event.folder}.")
         return
     rows = [("KEY", "SIZE", "FORM", "LAST USED", "DRAFT"), *map(_row, event.entries)]
-    for line in _table(rows):
+    for line in table(rows):
         print(line)
 
 
@@ -200,14 +201,8 @@ def _show_placed(event: KernelsPlaced) -> None:
     rows = [("PROGRAM", "OPERATIONS", "NEURAL ENGINE", "GPU", "CPU")]
     for p in event.programs:
         rows.append((p.program, str(p.operations), f"{p.neural_engine:.0%}", f"{p.gpu:.0%}", f"{p.cpu:.0%}"))
-    for line in _table(rows):
+    for line in table(rows):
         print(line)
-
-
-def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _megabytes(count: int) -> str:

@@ -12,8 +12,8 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
 import ane
-from core.engine.draft_config import DraftConfig, read_draft_config
 from core.engine.drafter_mlx import DFlashDraft, read_weights
+from core.formats.draft_config import DraftConfig, read_draft_config
 from core.kernel_messages import Precision
 
 Pass = Callable[[], None]

@@ -10,8 +10,8 @@ from typing import Protocol
 import mlx.core as mx
 
 from core.engine.context import DraftContext
-from core.engine.draft_config import DraftConfig
 from core.engine.target import Target
+from core.formats.draft_config import DraftConfig
 
 
 class Drafter(Protocol):

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 import ane
 from core.engine.context import DraftContext
-from core.engine.draft_config import DraftConfig, read_draft_config
 from core.engine.drafter import embed, head, masked_block
 from core.engine.target import Target
+from core.formats.draft_config import DraftConfig, read_draft_config
 
 Rows = npt.NDArray[np.float32]
 """[n, hidden]."""

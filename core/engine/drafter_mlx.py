@@ -16,10 +16,11 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.models.rope_utils import initialize_rope
 
 from core.engine.context import DraftContext
-from core.engine.draft_config import DraftConfig, read_draft_config
 from core.engine.drafter import embed, head, masked_block
 from core.engine.target import Target
 from core.errors import MissingFile, PairMismatch, UnreadableModel
+from core.formats.draft_config import DraftConfig, read_draft_config
+from core.pairs.pair_rules import number_verdicts
 
 
 class ContextView(Protocol):
@@ -197,7 +198,7 @@ def load_draft(folder: Path, target: Target, dtype: mx.Dtype | None) -> DFlashDr
     Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`.
     """
     config = read_draft_config(folder)
-    _check_pair(config, target, folder.name)
+    _check_pair(config, target)
     weights = read_weights(folder)
     try:
         draft = DFlashDraft(config)
@@ -231,17 +232,10 @@ def read_weights(folder: Path) -> dict[str, mx.array]:
     return weights
 
 
-def _check_pair(config: DraftConfig, target: Target, name: str) -> None:
-    for what, draft_has, target_has in (
-        ("hidden size", config.hidden_size, target.hidden_size),
-        ("vocabulary size", config.vocab_size, target.vocab_size),
-        ("number of target layers", config.num_target_layers, len(target.layers)),
-    ):
-        if draft_has != target_has:
-            raise PairMismatch(
-                f"The draft {name} was made for another target: its {what} is {draft_has}, this target's {target_has}.",
-                "Choose the target that the draft was trained for, or another draft.",
-            )
+def _check_pair(config: DraftConfig, target: Target) -> None:
+    for verdict in number_verdicts(config, target.hidden_size, target.vocab_size, len(target.layers)):
+        if verdict.outcome == "failed":
+            raise PairMismatch(verdict.sentence, "Choose the target that the draft was trained for, or another draft.")
 
 
 def _split_heads(rows: mx.array, heads: int) -> mx.array:

@@ -6,8 +6,8 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from core.engine.gguf_header import GgufInfo, damaged
 from core.errors import UnsupportedModel
+from core.formats.gguf_header import GgufInfo, damaged
 
 # GGUF's tokenizer.ggml.token_type
 _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4

@@ -14,9 +14,9 @@ import tokenizers
 from tokenizers import AddedToken
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from core.engine.gguf_header import GgufInfo
 from core.engine.gguf_tokenizer import eos_ids_from_gguf, hugging_face_from_gguf
 from core.errors import BadRequest, MirrorError, MissingFile, UnreadableModel, UnsupportedModel
+from core.formats.gguf_header import GgufInfo
 
 _ENDS_OF_TURN = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>")
 """Control tokens that end an answer in every model that has them, also where its files forget to say so."""

@@ -10,9 +10,9 @@ from typing import Any
 import mlx.core as mx
 import msgspec
 
-from core.engine.draft_config import DraftConfig
 from core.errors import UnreadableModel
 from core.files import replace_file
+from core.formats.draft_config import DraftConfig
 
 _KEPT = 2
 _PATTERN = re.compile(r"step-(\d+)\.safetensors")

@@ -9,11 +9,11 @@ import mlx.core as mx
 import msgspec
 from mlx.utils import tree_flatten
 
-from core.engine.draft_config import DraftConfig, LayerType, published_taps, read_draft_config
 from core.engine.drafter_mlx import DFlashDraft, load_draft
 from core.engine.target import Target, plain_weight
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadRequest, UnsupportedModel
+from core.formats.draft_config import DraftConfig, LayerType, published_taps, read_draft_config
 
 LAYERS = 5
 TAPS = 5

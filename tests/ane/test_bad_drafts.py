@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ane
-from core.engine.draft_config import read_draft_config
 from core.errors import UnreadableModel
+from core.formats.draft_config import read_draft_config
 from helpers.random_drafts import random_weights, small_draft, write_draft
 from helpers.tiny import tiny_config
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from core.bench.prompts import PROMPTS
-from core.engine.draft_config import DraftConfig
+from core.formats.draft_config import DraftConfig
 from core.pairs import demo_pair
 from helpers.packaged_draft import MlxTwin, PackagedDraft, columns, layer_errors, relative_error
 from helpers.random_drafts import mlx_draft, random_weights, write_draft

@@ -24,8 +24,8 @@ def demo():
 @pytest.fixture(scope="session")
 def demo_tokenizer():
     """The demo target's tokenizer alone: reads the header only."""
-    from core.engine.gguf_header import read_gguf
     from core.engine.tokenizer import Tokenizer
+    from core.formats.gguf_header import read_gguf
     from core.pairs import demo_pair
 
     return Tokenizer.from_gguf(read_gguf(demo_pair().target))

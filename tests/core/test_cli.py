@@ -50,7 +50,16 @@ def pair(tiny_pair):
 
 def test_version_and_help():
     assert mirror_sd("--version").stdout == f"mirror-sd {__version__}\n"
-    for command in ((), ("chat",), ("bench",), ("kernels",), ("kernels", "compile"), ("doctor",)):
+    for command in (
+        (),
+        ("chat",),
+        ("bench",),
+        ("kernels",),
+        ("kernels", "compile"),
+        ("pairs",),
+        ("inspect",),
+        ("doctor",),
+    ):
         result = mirror_sd(*command, "--help")
         assert result.returncode == 0
         assert "usage: mirror-sd" in result.stdout

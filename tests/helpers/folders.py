@@ -11,7 +11,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.llama import Model, ModelArgs
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from core.engine.draft_config import DraftConfig
+from core.formats.draft_config import DraftConfig
 from core.pairs import Pair
 from helpers.tiny import random_draft, tiny_config
 

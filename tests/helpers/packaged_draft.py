@@ -11,8 +11,8 @@ import numpy as np
 from mlx_lm.models.cache import KVCache
 
 import ane
-from core.engine.draft_config import DraftConfig
 from core.engine.drafter_mlx import DFlashDraft
+from core.formats.draft_config import DraftConfig
 from helpers.mil import Arrays, Package
 
 MASKED = -30000.0

@@ -9,8 +9,8 @@ import mlx.core as mx
 import msgspec
 from mlx.utils import tree_flatten
 
-from core.engine.draft_config import DraftConfig
 from core.engine.drafter_mlx import DFlashDraft
+from core.formats.draft_config import DraftConfig
 from helpers.tiny import tiny_config
 
 Weights = dict[str, mx.array]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.engine.draft_config import DraftConfig
+from core.formats.draft_config import DraftConfig
 
 Array = npt.NDArray[np.float64]
 Weights = Mapping[str, Array]

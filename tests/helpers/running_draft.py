@@ -10,8 +10,8 @@ import mlx.core as mx
 import numpy as np
 
 import ane
-from core.engine.draft_config import DraftConfig
 from core.engine.drafter_mlx import ContextView, DFlashDraft
+from core.formats.draft_config import DraftConfig
 from helpers.packaged_draft import MlxTwin, relative_error
 from helpers.random_drafts import Weights, mlx_draft, write_draft
 

@@ -7,9 +7,9 @@ from mlx import nn
 from mlx.utils import tree_map
 from mlx_lm.models.llama import Model, ModelArgs
 
-from core.engine.draft_config import DraftConfig
 from core.engine.drafter_mlx import DFlashDraft, MlxDrafter
 from core.engine.target import Target
+from core.formats.draft_config import DraftConfig
 
 VOCABULARY = 96
 BLOCK = 8

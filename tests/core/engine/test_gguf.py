@@ -19,10 +19,10 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.models.llama import Model, ModelArgs
 
 from core.engine.gguf import load_gguf
-from core.engine.gguf_header import read_gguf
 from core.engine.prompt import render_prompt
 from core.engine.tokenizer import Tokenizer
 from core.errors import MirrorError, MissingFile, UnreadableModel, UnsupportedModel
+from core.formats.gguf_header import read_gguf
 from core.pairs import demo_pair
 from core.protocol import ChatMessage
 from helpers import gguf_files as files

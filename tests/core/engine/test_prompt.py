@@ -11,10 +11,10 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 
-from core.engine.gguf_header import GgufInfo
 from core.engine.prompt import render_prompt
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadRequest, MirrorError, UnsupportedModel
+from core.formats.gguf_header import GgufInfo
 from core.protocol import ChatMessage
 from helpers import gguf_files as files
 

@@ -17,9 +17,9 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 
-from core.engine.gguf_header import GgufInfo, read_gguf
 from core.engine.tokenizer import Tokenizer
 from core.errors import MissingFile, UnreadableModel, UnsupportedModel
+from core.formats.gguf_header import GgufInfo, read_gguf
 from core.pairs import demo_pair
 from helpers import gguf_files as files
 

