@@ -1,4 +1,4 @@
-"""Text files attached to a message: read, and written into the message as fenced blocks that the model can tell apart."""
+"""Text files attached to a message: read, and written into its content as fenced blocks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ class TextFile(msgspec.Struct, frozen=True):
 
 def read_text_file(path: Path) -> TextFile:
     """Read a text file: UTF-8, or UTF-16 with its mark. Raises `MissingFile` and `UnreadableAttachment`."""
+    if not path.exists():
+        raise MissingFile(f"There is no file “{path.name}”.", detail=str(path))
+    if not path.is_file():  # reading a pipe might wait for ever
+        raise UnreadableAttachment(f"“{path.name}” is not a file.", "Attach single files.", str(path))
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError as error:
-        raise MissingFile(f"There is no file “{path.name}”.", detail=str(error)) from error
     except OSError as error:
         raise UnreadableAttachment(f"“{path.name}” cannot be read.", detail=str(error)) from error
     if len(data) > MAX_BYTES:

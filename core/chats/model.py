@@ -13,8 +13,8 @@ Role = Literal["user", "assistant"]
 EndState = Literal["complete", "stopped", "interrupted", "failed"]
 """`stopped`: by the user. `interrupted`: the program ended while the answer was written. `failed`: see its problem."""
 State = Literal["running"] | EndState
-TimeMs = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""Milliseconds since 1970 (UTC)."""
+TimeMs = Annotated[int, msgspec.Meta(ge=0, le=253_402_128_000_000)]
+"""Milliseconds since 1970 (UTC), to the end of the year 9999, beyond which there are no dates."""
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):

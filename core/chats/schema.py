@@ -72,11 +72,11 @@ _FIRST: Migration = (
     """CREATE TRIGGER message_removed AFTER DELETE ON messages WHEN old.state <> 'running' BEGIN
         INSERT INTO message_index (message_index, rowid, body) VALUES ('delete', old.id, segment(old.content));
     END""",
-    """CREATE TRIGGER message_reopened AFTER UPDATE OF content, state ON messages WHEN old.state <> 'running' BEGIN
-        INSERT INTO message_index (message_index, rowid, body) VALUES ('delete', old.id, segment(old.content));
-    END""",
-    """CREATE TRIGGER message_finished AFTER UPDATE OF content, state ON messages WHEN new.state <> 'running' BEGIN
-        INSERT INTO message_index (rowid, body) VALUES (new.id, segment(new.content));
+    # One trigger, since the order in which two would fire is not defined.
+    """CREATE TRIGGER message_changed AFTER UPDATE OF content, state ON messages BEGIN
+        INSERT INTO message_index (message_index, rowid, body)
+            SELECT 'delete', old.id, segment(old.content) WHERE old.state <> 'running';
+        INSERT INTO message_index (rowid, body) SELECT new.id, segment(new.content) WHERE new.state <> 'running';
     END""",
 )
 

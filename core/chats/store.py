@@ -12,7 +12,7 @@ from core.chats.messages import Messages
 from core.chats.model import Chat, ChatOptions, ChatSummary, Hit, Piece
 from core.chats.text import automatic_title, storable
 from core.chats.words import FOUND_BEGINS, FOUND_ENDS, pieces, query
-from core.errors import Problem
+from core.errors import CorruptChats, Problem
 
 _SNIPPET_WORDS = 16
 _TITLES_FOUND = f"""
@@ -42,7 +42,11 @@ class ChatStore:
         self.notice = notice
         """What the user should know about the opening: a damaged file was set aside."""
         self.messages = Messages(database)
-        self.messages.end_interrupted()
+        try:
+            self.messages.end_interrupted()
+        except BaseException:
+            database.close()
+            raise
 
     @classmethod
     def open(cls, path: Path) -> ChatStore:
@@ -51,12 +55,10 @@ class ChatStore:
         Raises `ChatsTooNew` for a file that a newer program has written, which stays untouched, and `ChatsBusy`,
         `ChatsDiskFull`, `ChatsReadOnly`, `ChatsNotWritten`.
         """
-        opened, notice = database.open_file(path)
         try:
-            return cls(opened, notice)
-        except BaseException:
-            opened.close()
-            raise
+            return cls(*database.open_file(path))
+        except CorruptChats:  # met behind the first look at the file: opened again, all of it is looked at
+            return cls(*database.open_file(path))
 
     @classmethod
     def in_memory(cls) -> ChatStore:
@@ -176,7 +178,14 @@ def _title_of(connection: sqlite3.Connection, root: int | None) -> str:
 
 
 def _add_messages_found(connection: sqlite3.Connection, wanted: str, limit: int, hits: dict[int, Hit]) -> None:
-    connection.create_function("is_new_chat", 1, lambda chat_id: chat_id not in hits)
+    seen = set(hits)
+
+    def is_new_chat(chat_id: int) -> bool:
+        is_new = chat_id not in seen
+        seen.add(chat_id)
+        return is_new
+
+    connection.create_function("is_new_chat", 1, is_new_chat)
     with closing(connection.execute(_MESSAGES_FOUND, (wanted,))) as found:
         for *row, message_id, snippet in found:
             if snippet is not None:
