@@ -7,7 +7,6 @@ met while running: the next start looks at the whole file.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import sqlite3
 import threading
@@ -30,11 +29,12 @@ from core.errors import (
     MirrorError,
     Problem,
 )
+from core.lock import held_alone
 
 _log = logging.getLogger(__name__)
 
 _BUSY_TIMEOUT_S = 5.0
-_POLL_S = 0.02
+_LOG_BYTES = 16_000_000  # what may remain of SQLite's log after a large import
 _BESIDE = ("", "-wal", "-shm")
 
 
@@ -88,6 +88,8 @@ class Database:
                 if told is None:
                     raise
                 raise told from error
+            except OSError as error:  # of the writers' lock files
+                raise words_for_os(error, self.path) from error
             finally:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
@@ -108,12 +110,14 @@ def open_file(path: Path) -> tuple[Database, Problem | None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path):
+        with held_alone(path.with_name(f"{path.name}.lock"), _BUSY_TIMEOUT_S):
             try:
                 return Database(path, _open(path)), None
             except CorruptChats as error:
                 problem = _set_aside(path, error)
                 return Database(path, _open(path)), problem
+    except TimeoutError as error:
+        raise _busy(path, str(error)) from error
     except OSError as error:
         raise words_for_os(error, path) from error
 
@@ -144,6 +148,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
     connection.create_function("segment", 1, segment, deterministic=True)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = ON")  # or the triggers may not call `segment`
+    connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
     connection.execute("PRAGMA synchronous = FULL")  # a message is on the disk when it was sent
     return connection
 
@@ -198,22 +203,6 @@ def _set_aside(path: Path, error: CorruptChats) -> Problem:
         f"A copy of your own can be put back as {path}, while Mirror SD is closed.",
         error.problem.detail,
     )
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process opens the file at a time. Raises `ChatsBusy` and `OSError`."""
-    with path.with_name(f"{path.name}.lock").open("ab") as file:
-        deadline = time.monotonic() + _BUSY_TIMEOUT_S
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise _busy(path, str(error)) from error
-            time.sleep(_POLL_S)
-        yield
 
 
 def words_for(error: sqlite3.Error, path: Path | None) -> MirrorError | None:

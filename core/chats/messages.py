@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from core.chats import database, rows
 from core.chats.database import Database
@@ -85,7 +83,8 @@ class Messages:
 
         Raises `MissingChat`, `MissingMessage`, and `BadRequest` where `parent_id` is no user message.
         """
-        with self._write_answer() as connection:
+        with self._database.write() as connection:
+            self._writer.show()
             rows.get_chat(connection, chat_id)
             _check_parent(connection, chat_id, parent_id, "user")
             message = _new(parent_id, "assistant", "running", pair=pair)
@@ -96,7 +95,8 @@ class Messages:
 
     def resume_answer(self, answer_id: int) -> None:
         """Go on writing an answer that had ended. Raises `MissingMessage`."""
-        with self._write_answer() as connection:
+        with self._database.write() as connection:
+            self._writer.show()
             _update(connection, answer_id, "state = 'running', writer = ?", self._writer.name)
 
     def checkpoint(self, answer_id: int, content: str, thinking: str = "") -> None:
@@ -147,15 +147,6 @@ class Messages:
     def close(self) -> None:
         """No more answers are written."""
         self._writer.close()
-
-    @contextmanager
-    def _write_answer(self) -> Iterator[sqlite3.Connection]:
-        with self._database.write() as connection:
-            try:
-                self._writer.show()
-            except OSError as error:
-                raise database.words_for_os(error, self._database.path) from error
-            yield connection
 
 
 def _new(

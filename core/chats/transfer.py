@@ -161,8 +161,7 @@ def _read(data: bytes) -> tuple[ExportedChat, ...]:
                 "This file comes from a newer version of Mirror SD.", "Import it there.", f"format version {version}"
             )
         chats = msgspec.json.decode(data, type=ChatsFile).chats
-    # msgspec tells of invalid UTF-8 by the second one.
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(str(error)) from error
     for number, chat in enumerate(chats):
         _check(chat, number)

@@ -18,6 +18,7 @@ import pytest
 from core.chats import ChatStore, schema
 from core.chats import database as database_module
 from core.errors import ChatsBusy, ChatsDiskFull, ChatsNotWritten, ChatsReadOnly, ChatsTooNew, CorruptChats
+from core.lock import held_alone
 
 RENAME = ("ALTER TABLE chats ADD COLUMN colour TEXT NOT NULL DEFAULT 'none'", "UPDATE chats SET colour = 'red'")
 
@@ -232,7 +233,7 @@ def test_a_file_that_another_program_holds_is_told_of(file, monkeypatch):
 
 def test_a_program_that_does_not_end_its_opening_is_told_of(file, monkeypatch):
     monkeypatch.setattr(database_module, "_BUSY_TIMEOUT_S", 0.05)
-    with database_module._alone(file), pytest.raises(ChatsBusy):
+    with held_alone(file.with_name("chats.sqlite3.lock"), 1), pytest.raises(ChatsBusy):
         ChatStore.open(file)
 
 
