@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from core.chats import schema
 from core.chats.words import segment
@@ -41,6 +41,13 @@ _BESIDE = ("", "-wal", "-shm")
 def now_ms() -> int:
     """Milliseconds since 1970 (UTC)."""
     return time.time_ns() // 1_000_000
+
+
+class Aside(NamedTuple):
+    """A damaged file that was kept under another name, and what the user should know of it."""
+
+    path: Path
+    problem: Problem
 
 
 class Database:
@@ -76,18 +83,16 @@ class Database:
     def _transaction(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                self.connection.execute(begin)
-                if schema.version(self.connection) != self._version:
-                    raise _too_new(self.path)
-                yield self.connection
-                self.connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                told = words_for(error, self.path)
-                if isinstance(told, CorruptChats) and self.path is not None:
+                with _in_words(self.path):
+                    self.connection.execute(begin)
+                    if schema.version(self.connection) != self._version:
+                        raise _too_new(self.path)
+                    yield self.connection
+                    self.connection.execute("COMMIT")
+            except CorruptChats:
+                if self.path is not None:
                     _mark_suspect(self.path)
-                if told is None:
-                    raise
-                raise told from error
+                raise
             except OSError as error:  # of the writers' lock files
                 raise words_for_os(error, self.path) from error
             finally:
@@ -98,15 +103,16 @@ class Database:
 def open_in_memory() -> Database:
     """A database that is gone once it is closed."""
     connection = _connect(":memory:")
+    _set_up(connection)
     schema.migrate(connection)
     return Database(None, connection)
 
 
-def open_file(path: Path) -> tuple[Database, Problem | None]:
+def open_file(path: Path) -> tuple[Database, Aside | None]:
     """Open the file, made or brought to the newest version where needed, and tell what the user should know.
 
     A file that is damaged or is no file of chats is set aside under a name with the date, and a new one begun: the
-    problem says so. Raises `ChatsTooNew` (nothing was written then) and the errors of `words_for`.
+    second value says so. Raises `ChatsTooNew` (nothing was written then) and the errors of `words_for`.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,8 +120,8 @@ def open_file(path: Path) -> tuple[Database, Problem | None]:
             try:
                 return Database(path, _open(path)), None
             except CorruptChats as error:
-                problem = _set_aside(path, error)
-                return Database(path, _open(path)), problem
+                aside = _set_aside(path, error)
+                return Database(path, _open(path)), aside
     except TimeoutError as error:
         raise _busy(path, str(error)) from error
     except OSError as error:
@@ -123,34 +129,57 @@ def open_file(path: Path) -> tuple[Database, Problem | None]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    try:
+    with _in_words(path):
         connection = _connect(path)
         try:
-            _examine(connection, path)
-            connection.execute("PRAGMA journal_mode = WAL")
+            with _damage(path):
+                _examine(connection, path)
+            _set_up(connection)
             if schema.version(connection) < len(schema.MIGRATIONS):
                 schema.migrate(connection)
             if _suspect(path).exists():
-                _examine_all(connection, path)
+                with _damage(path):
+                    _examine_all(connection, path)
         except BaseException:
             connection.close()
             raise
+    return connection
+
+
+@contextmanager
+def _in_words(path: Path | None) -> Iterator[None]:
+    """Raises what `words_for` says instead of SQLite's errors."""
+    try:
+        yield
     except sqlite3.Error as error:
         told = words_for(error, path)
         if told is None:
             raise
         raise told from error
-    return connection
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Raises `CorruptChats` also for errors that damage can cause where the file is only looked at."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise words_for(error, path) or _corrupt(path, str(error)) from error
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
+    """Reads nothing yet."""
     connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.create_function("segment", 1, segment, deterministic=True)
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = ON")  # or the triggers may not call `segment`
+    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
     connection.execute("PRAGMA synchronous = FULL")  # a message is on the disk when it was sent
-    return connection
 
 
 def _examine(connection: sqlite3.Connection, path: Path) -> None:
@@ -184,7 +213,7 @@ def _mark_suspect(path: Path) -> None:
         _log.warning("damage of %s could not be noted: %s", path, error)
 
 
-def _set_aside(path: Path, error: CorruptChats) -> Problem:
+def _set_aside(path: Path, error: CorruptChats) -> Aside:
     """Rename the file and what SQLite keeps beside it. Raises `OSError`."""
     stamp = datetime.now().strftime("%Y-%m-%d %H.%M.%S")
     kept = path.with_name(f"{path.stem} damaged {stamp}{path.suffix}")
@@ -197,12 +226,13 @@ def _set_aside(path: Path, error: CorruptChats) -> Problem:
         if file.exists():
             file.rename(kept.with_name(kept.name + ending))
     _suspect(path).unlink(missing_ok=True)
-    return Problem(
+    problem = Problem(
         "CorruptChats",
         f"The file with your chats is damaged. It was kept as “{kept.name}”, and a new one was begun.",
         f"A copy of your own can be put back as {path}, while Mirror SD is closed.",
         error.problem.detail,
     )
+    return Aside(kept, problem)
 
 
 def words_for(error: sqlite3.Error, path: Path | None) -> MirrorError | None:

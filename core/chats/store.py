@@ -7,12 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 from core.chats import database, rows
-from core.chats.database import Database
+from core.chats.database import Aside, Database
 from core.chats.messages import Messages
 from core.chats.model import Chat, ChatOptions, ChatSummary, Hit, Piece
 from core.chats.text import automatic_title, storable
 from core.chats.words import FOUND_BEGINS, FOUND_ENDS, pieces, query
-from core.errors import CorruptChats, Problem
+from core.errors import CorruptChats
 
 _SNIPPET_WORDS = 16
 _TITLES_FOUND = f"""
@@ -37,10 +37,10 @@ class ChatStore:
     program has changed the file meanwhile) and `CorruptChats`; a method that raises has changed nothing.
     """
 
-    def __init__(self, database: Database, notice: Problem | None = None) -> None:
+    def __init__(self, database: Database, aside: Aside | None = None) -> None:
         self.database = database
-        self.notice = notice
-        """What the user should know about the opening: a damaged file was set aside."""
+        self.aside = aside
+        """Where the opening found a damaged file: under which name it was kept, and what to tell the user."""
         self.messages = Messages(database)
         try:
             self.messages.end_interrupted()
@@ -50,7 +50,8 @@ class ChatStore:
 
     @classmethod
     def open(cls, path: Path) -> ChatStore:
-        """Open the file, or make it. A damaged one is kept under another name: see `notice`.
+        """Open the file, or make it. A damaged one is kept under another name: see `aside`, and
+        core/chats/salvage.py for what can still be read of it.
 
         Raises `ChatsTooNew` for a file that a newer program has written, which stays untouched, and `ChatsBusy`,
         `ChatsDiskFull`, `ChatsReadOnly`, `ChatsNotWritten`.

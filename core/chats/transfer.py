@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from core.chats.store import ChatStore
 from core.errors import Problem, UnreadableImport
 
 _VERSION = 1
+CHOSEN_AND_MESSAGE = f"chosen_child_id, {rows.MESSAGE}"
 Place = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -85,9 +86,15 @@ def export_json(store: ChatStore, chat_ids: Sequence[int]) -> bytes:
 
 def _exported(connection: sqlite3.Connection, chat_id: int) -> ExportedChat:
     chat, root = rows.get_chat(connection, chat_id)
-    found = connection.execute(
-        f"SELECT chosen_child_id, {rows.MESSAGE} FROM messages WHERE chat_id = ? ORDER BY id", (chat_id,)
-    ).fetchall()
+    found = connection.execute(f"SELECT {CHOSEN_AND_MESSAGE} FROM messages WHERE chat_id = ? ORDER BY id", (chat_id,))
+    return assembled(chat, root, found.fetchall())
+
+
+def assembled(chat: Chat, root: int | None, found: Sequence[Sequence[Any]]) -> ExportedChat:
+    """A chat from its chosen first message and the rows (`CHOSEN_AND_MESSAGE`) of its messages, by id.
+
+    Raises `CorruptChats`.
+    """
     places: dict[int | None, int] = {row[1]: place for place, row in enumerate(found)}
     messages = tuple(
         _exported_message(rows.message(row[1:], ()), places.get(row[2]), places.get(row[0])) for row in found
@@ -150,7 +157,7 @@ def import_json(store: ChatStore, data: bytes) -> tuple[int, ...]:
     """
     chats = _read(data)
     with store.database.write() as connection:
-        return tuple(_add(connection, chat) for chat in chats)
+        return tuple(add(connection, chat) for chat in chats)
 
 
 def _read(data: bytes) -> tuple[ExportedChat, ...]:
@@ -164,11 +171,11 @@ def _read(data: bytes) -> tuple[ExportedChat, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(str(error)) from error
     for number, chat in enumerate(chats):
-        _check(chat, number)
+        check(chat, number)
     return chats
 
 
-def _check(chat: ExportedChat, number: int) -> None:
+def check(chat: ExportedChat, number: int) -> None:
     """Raises `UnreadableImport` where the messages are no tree of turns."""
     messages = chat.messages
     if chat.chosen_root is not None and (
@@ -193,7 +200,8 @@ def _unreadable(detail: str) -> UnreadableImport:
     )
 
 
-def _add(connection: sqlite3.Connection, chat: ExportedChat) -> int:
+def add(connection: sqlite3.Connection, chat: ExportedChat) -> int:
+    """Add a chat that `check` has passed under a new id, which is returned. Call within a write transaction."""
     described = Chat(
         0, chat.title, chat.title_is_automatic, chat.pinned, chat.created_ms, chat.updated_ms, chat.options, chat.draft
     )

@@ -129,15 +129,15 @@ def test_a_damaged_file_is_set_aside_whole_and_the_user_is_told(file, damage):
     broken = damage(file.read_bytes())
     file.write_bytes(broken)
     store = ChatStore.open(file)
-    assert store.notice.kind == "CorruptChats"
+    assert store.aside.problem.kind == "CorruptChats"
     (kept,) = file.parent.glob("*damaged*.sqlite3")
-    assert kept.name in store.notice.sentence
+    assert kept.name in store.aside.problem.sentence
     assert kept.read_bytes() == broken
     assert store.page(10) == ()
     store.create()
     store.close()
     again = ChatStore.open(file)
-    assert (again.notice, len(again.page(10))) == (None, 1)
+    assert (again.aside, len(again.page(10))) == (None, 1)
     again.close()
 
 
@@ -155,7 +155,7 @@ def test_another_programs_database_is_not_written_to(file):
     connection.close()
     content = file.read_bytes()
     store = ChatStore.open(file)
-    assert "damaged" in store.notice.sentence
+    assert "damaged" in store.aside.problem.sentence
     store.close()
     assert content in {path.read_bytes() for path in file.parent.iterdir()}
 
@@ -167,15 +167,15 @@ def overwrite(file, start, length):
 
 
 def test_damage_met_while_running_is_told_and_the_next_start_sets_the_file_aside(file):
-    fill(file, "long " * 400_000)
-    overwrite(file, file.stat().st_size // 2, 100_000)
+    fill(file, "long " * 100_000)
+    overwrite(file, file.stat().st_size // 2, 50_000)
     store = ChatStore.open(file)
-    assert store.notice is None
+    assert store.aside is None
     with pytest.raises(CorruptChats, match="damaged"):
         store.messages.path(store.page(1)[0].id)
     store.close()
     again = ChatStore.open(file)
-    assert "was kept as" in again.notice.sentence
+    assert "was kept as" in again.aside.problem.sentence
     again.close()
     assert len(list(file.parent.glob("*damaged*.sqlite3"))) == 1
     assert titles(file) == []
@@ -188,7 +188,7 @@ def test_damage_met_while_the_chats_are_made_ready_sets_the_file_aside_at_once(f
     connection.close()
     overwrite(file, (page - 1) * 4096, 4096)
     store = ChatStore.open(file)
-    assert "was kept as" in store.notice.sentence
+    assert "was kept as" in store.aside.problem.sentence
     store.close()
 
 
@@ -203,7 +203,7 @@ def test_a_damaged_search_index_is_made_again(file):
         store.search("answer")
     store.close()
     again = ChatStore.open(file)
-    assert again.notice is None
+    assert again.aside is None
     assert len(again.search("answer")) == 1
     again.close()
 

@@ -67,7 +67,7 @@ def test_kill_9_loses_no_more_than_what_came_after_the_last_checkpoint(file, sta
     for _ in range(20):
         told = killed_after(start("answers", file), choice.randrange(1, 60), choice.uniform(0, 0.05))
         store = ChatStore.open(file)
-        assert store.notice is None
+        assert store.aside is None
         kept = {}
         for word, *numbers in told:
             if word == "asked":
