@@ -221,7 +221,7 @@ def _set_aside(path: Path, error: CorruptChats) -> Aside:
     while kept.exists():
         number += 1
         kept = path.with_name(f"{path.stem} damaged {stamp} {number}{path.suffix}")
-    for ending in reversed(_BESIDE):
+    for ending in reversed(_BESIDE):  # the log stays where another program has the file open
         file = path.with_name(path.name + ending)
         if file.exists():
             file.rename(kept.with_name(kept.name + ending))

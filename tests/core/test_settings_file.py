@@ -29,8 +29,11 @@ name, file = sys.argv[1], SettingsFile(Path(sys.argv[2]))
 file.load()
 print("ready", flush=True)
 sys.stdin.readline()
-for value in range(10, 40):
+for turn in range(120):
+    value = 10 + turn % 30
     file.save(replace(file.settings, **{name: value}))
+    file.load()
+    assert getattr(file.settings, name) == value, "the other program undid a change"
 """
 
 

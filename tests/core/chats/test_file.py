@@ -350,3 +350,23 @@ def test_the_chats_need_neither_qt_nor_mlx():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("start", [0, 4096])
+def test_what_a_killed_program_left_in_the_log_is_kept_with_a_damaged_file(file, tmp_path, start):
+    fill(file, "long " * 5000)
+    store = ChatStore.open(file)
+    store.save_draft(1, "only in the log")
+    copy = tmp_path / "copy" / "chats.sqlite3"
+    copy.parent.mkdir()
+    for ending in ("", "-wal"):
+        shutil.copy(file.with_name(file.name + ending), copy.with_name(copy.name + ending))
+    store.close()
+    overwrite(copy, start, copy.stat().st_size - start)
+    copy.with_name("chats.sqlite3.suspect").touch()
+    opened = ChatStore.open(copy)
+    kept = opened.aside.path
+    assert opened.page(10) == ()
+    opened.close()
+    log = kept.with_name(f"{kept.name}-wal")
+    assert b"only in the log" in kept.read_bytes() + (log.read_bytes() if log.exists() else b"")

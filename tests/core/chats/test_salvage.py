@@ -72,9 +72,10 @@ def test_a_sound_file_comes_back_whole(store, damaged):
     assert shown(store) == content
 
 
-def test_a_lost_page_of_messages_costs_only_the_messages_on_it(store, damaged):
+@pytest.mark.parametrize("which", range(1, 5))
+def test_a_lost_page_of_messages_costs_only_the_messages_on_it(store, damaged, which):
     path, content = damaged
-    overwrite_page_of(path, "messages", 2)
+    overwrite_page_of(path, "messages", which)
     before = path.read_bytes()
     result = salvage(path, store)
     found = shown(store)
@@ -82,6 +83,8 @@ def test_a_lost_page_of_messages_costs_only_the_messages_on_it(store, damaged):
     assert sum(found.get(number) == messages for number, messages in content.items()) >= CHATS - 5
     for number, messages in found.items():
         assert messages == content[number][: len(messages)]
+    beginnings = store.database.connection.execute("SELECT content FROM messages WHERE parent_id IS NULL").fetchall()
+    assert {text.split()[1].partition(".")[2] for (text,) in beginnings} == {"0"}
     assert path.read_bytes() == before
 
 
