@@ -18,7 +18,7 @@ import msgspec
 
 from core.chats import rows, schema
 from core.chats.store import ChatStore
-from core.chats.transfer import CHOSEN_AND_MESSAGE, ExportedChat, add, assembled, check
+from core.chats.transfer import CHOSEN_AND_MESSAGE, ExportedChat, add_all, assembled, check
 from core.errors import CorruptChats, UnreadableImport
 
 _log = logging.getLogger(__name__)
@@ -48,8 +48,7 @@ def salvage(damaged: Path, store: ChatStore) -> Salvaged:
         _log.warning("nothing can be read of %s: %s", damaged, error)
         return Salvaged(0, 0)
     with store.database.write() as connection:
-        for chat in chats:
-            add(connection, chat)
+        add_all(connection, chats)
     return Salvaged(len(chats), lost)
 
 

@@ -157,7 +157,7 @@ def import_json(store: ChatStore, data: bytes) -> tuple[int, ...]:
     """
     chats = _read(data)
     with store.database.write() as connection:
-        return tuple(add(connection, chat) for chat in chats)
+        return add_all(connection, chats)
 
 
 def _read(data: bytes) -> tuple[ExportedChat, ...]:
@@ -200,8 +200,23 @@ def _unreadable(detail: str) -> UnreadableImport:
     )
 
 
-def add(connection: sqlite3.Connection, chat: ExportedChat) -> int:
-    """Add a chat that `check` has passed under a new id, which is returned. Call within a write transaction."""
+def add_all(connection: sqlite3.Connection, chats: Sequence[ExportedChat]) -> tuple[int, ...]:
+    """Add chats that `check` has passed under new ids, which are returned. Call within a write transaction.
+
+    The search index writes out what it has after every statement that feeds it: one for all takes a third of the time.
+    """
+    last = connection.execute("SELECT coalesce(max(id), 0) FROM messages").fetchone()[0]
+    trigger = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'message_added'").fetchone()[0]
+    connection.execute("DROP TRIGGER message_added")
+    ids = tuple(_add(connection, chat) for chat in chats)
+    connection.execute(
+        "INSERT INTO message_index (rowid, body) SELECT id, body FROM message_words WHERE id > ?", (last,)
+    )
+    connection.execute(trigger)
+    return ids
+
+
+def _add(connection: sqlite3.Connection, chat: ExportedChat) -> int:
     described = Chat(
         0, chat.title, chat.title_is_automatic, chat.pinned, chat.created_ms, chat.updated_ms, chat.options, chat.draft
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
@@ -250,4 +251,4 @@ class Operations(RuleBasedStateMachine):
 
 
 Operations.TestCase.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
-TestOperations = Operations.TestCase
+TestOperations = pytest.mark.slow(Operations.TestCase)

@@ -61,6 +61,7 @@ def killed_after(child, lines, further_s):
     return [line.split() for line in [*told, *rest.splitlines(keepends=True)] if line.endswith("\n")]
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_more_than_what_came_after_the_last_checkpoint(file, start):
     choice = random.Random(20)
     interrupted = 0

@@ -51,6 +51,9 @@ def test_json_brings_everything_back_in_another_file(store, full, tmp_path):
     ]
     assert other.messages.get(path[1].versions[1]).problem == store.messages.get(old[1].versions[1]).problem
     assert [hit.chat.id for hit in other.search("本語")] == [number]
+    later = other.create()
+    other.messages.add_user(later.id, None, "written after the import")
+    assert [hit.chat.id for hit in other.search("after import")] == [later.id]
     other.close()
 
 
