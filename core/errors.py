@@ -85,6 +85,50 @@ class CorruptKernels(MirrorError):
     """Prepared kernels on the disk are damaged or cannot be read."""
 
 
+class ChatsNotWritten(MirrorError):
+    """The disk did not take the chats, for another reason than those below."""
+
+
+class ChatsDiskFull(MirrorError):
+    """There is no room left for the chats."""
+
+
+class ChatsReadOnly(MirrorError):
+    """The chats' file or folder may not be written."""
+
+
+class ChatsBusy(MirrorError):
+    """Another program held the chats' file for too long."""
+
+
+class ChatsTooNew(MirrorError):
+    """A newer version of this program wrote the chats' file."""
+
+
+class CorruptChats(MirrorError):
+    """The chats' file is damaged, or is not one."""
+
+
+class MissingChat(MirrorError):
+    """A chat that was named does not exist any more."""
+
+
+class MissingMessage(MirrorError):
+    """A message that was named does not exist any more."""
+
+
+class UnreadableImport(MirrorError):
+    """A file that was to be imported holds no chats that this program understands."""
+
+
+class UnreadableAttachment(MirrorError):
+    """A file that was to be attached is no text, or too long."""
+
+
+class SettingsNotSaved(MirrorError):
+    """The disk did not take the settings."""
+
+
 class EngineBusy(MirrorError):
     """Another window or terminal holds the engine."""
 

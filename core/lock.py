@@ -1,9 +1,13 @@
-"""One engine a machine: a file lock that says which window or terminal holds it."""
+"""Locks between programs: one engine a machine, with the name of its holder; one program at a time at a file."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -60,3 +64,25 @@ def _read_holder(file: IO[bytes]) -> Holder:
         return msgspec.json.decode(file.read(), type=Holder)
     except msgspec.DecodeError:
         return Holder("program", 0)  # the holder has not written its name yet
+
+
+_POLL_S = 0.02
+
+
+@contextmanager
+def held_alone(path: Path, timeout_s: float) -> Iterator[None]:
+    """One program at a time is within the block; `path` is made for it and stays.
+
+    Raises `TimeoutError` where another one is too long, and other `OSError`s where the file cannot be made.
+    """
+    with path.open("ab") as file:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{path} is held by another program") from error
+            time.sleep(_POLL_S)
+        yield

@@ -35,3 +35,13 @@ def settings_dir() -> Path:
 def state_dir() -> Path:
     """The engine lock and the logs. Created if missing."""
     return _folder("state", _DIRS.user_state_dir)
+
+
+def chats_file() -> Path:
+    """Where the chats are kept; its folder is created if missing."""
+    return _folder("data", _DIRS.user_data_dir) / "chats.sqlite3"
+
+
+def settings_file() -> Path:
+    """Where the settings are kept; its folder is created if missing."""
+    return _folder("config", _DIRS.user_config_dir) / "settings.json"

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from core.errors import EngineBusy
-from core.lock import EngineLock
+from core.lock import EngineLock, held_alone
 from core.paths import state_dir
 
 HOLD = """
@@ -65,3 +65,10 @@ def test_a_damaged_lock_file_still_locks():
     (state_dir() / "engine.lock").write_bytes(b"\xff{")
     with pytest.raises(EngineBusy, match="program"):
         EngineLock("terminal").acquire()
+
+
+def test_one_at_a_time_is_within_a_file_that_is_held_alone(tmp_path):
+    with held_alone(tmp_path / "lock", 1), pytest.raises(TimeoutError), held_alone(tmp_path / "lock", 0.05):
+        pass
+    with held_alone(tmp_path / "lock", 0.05):
+        pass
