@@ -38,8 +38,8 @@ def advance(target, caches, tokens):
 def test_commit_of_k_rows_equals_k_single_steps(target, make_caches, kept):
     transaction = Transaction(make_caches(target))
     for tokens, rows in ((PROMPT, len(PROMPT)), (BLOCK, kept)):
-        transaction.begin(len(tokens))
-        advance(target, transaction.caches, tokens)
+        with transaction.begin(len(tokens)):
+            advance(target, transaction.caches, tokens)
         transaction.commit(rows)
 
     single = make_caches(target)
@@ -56,12 +56,12 @@ def test_commit_of_k_rows_equals_k_single_steps(target, make_caches, kept):
 
 def test_abort_forgets_every_queued_pass(target):
     transaction = Transaction(plain_caches(target))
-    transaction.begin(len(PROMPT))
-    advance(target, transaction.caches, PROMPT)
+    with transaction.begin(len(PROMPT)):
+        advance(target, transaction.caches, PROMPT)
     transaction.commit(len(PROMPT))
     for token in BLOCK:
-        transaction.begin(1)
-        advance(target, transaction.caches, [token])
+        with transaction.begin(1):
+            advance(target, transaction.caches, [token])
     transaction.abort()
     assert {cache.offset for cache in transaction.caches} == {transaction.length} == {len(PROMPT)}
 
@@ -69,8 +69,8 @@ def test_abort_forgets_every_queued_pass(target):
 def test_passes_are_committed_in_their_order(target):
     transaction = Transaction(plain_caches(target))
     for rows in (3, 2):
-        transaction.begin(rows)
-        advance(target, transaction.caches, BLOCK[:rows])
+        with transaction.begin(rows):
+            advance(target, transaction.caches, BLOCK[:rows])
     transaction.commit(3)
     transaction.commit(1)
     assert {cache.offset for cache in transaction.caches} == {transaction.length} == {4}
@@ -79,8 +79,8 @@ def test_passes_are_committed_in_their_order(target):
 def test_rows_under_a_later_pass_cannot_be_dropped(target):
     transaction = Transaction(plain_caches(target))
     for rows in (3, 1):
-        transaction.begin(rows)
-        advance(target, transaction.caches, BLOCK[:rows])
+        with transaction.begin(rows):
+            advance(target, transaction.caches, BLOCK[:rows])
     with pytest.raises(ValueError, match="later pass"):
         transaction.commit(2)
 
@@ -88,8 +88,8 @@ def test_rows_under_a_later_pass_cannot_be_dropped(target):
 @pytest.mark.parametrize("rows", [-1, 4])
 def test_more_rows_than_the_pass_has_cannot_be_committed(target, rows):
     transaction = Transaction(plain_caches(target))
-    transaction.begin(3)
-    advance(target, transaction.caches, BLOCK[:3])
+    with transaction.begin(3):
+        advance(target, transaction.caches, BLOCK[:3])
     with pytest.raises(ValueError, match="cannot commit"):
         transaction.commit(rows)
 
