@@ -101,7 +101,7 @@ class Target:
 
     def final_rows(self, tokens: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
         """[n] tokens, a text of their own, to [n, hidden] rows after the final norm and the taps; lazily."""
-        rows = self._parts.inner(tokens[None])
+        rows = self._parts.inner(tokens[None], None)
         return rows[0], self._take_taps()
 
     def embed(self, tokens: mx.array) -> mx.array:

@@ -159,12 +159,20 @@ _FAMILIES: dict[str, dict[str, Any]] = {
     },
 }
 FAMILIES = tuple(_FAMILIES)
-RECURRENT = tuple(
-    name
-    for name in FAMILIES
-    if name.startswith(("qwen3_next", "qwen3_5", "granitemoeh", "lfm2", "mamba", "falcon", "rwkv"))
+WINDOWED = ("llama, sliding", "gpt_oss", "gemma3_text", "gemma4_text", "llama4")
+RECURRENT = (
+    "qwen3_next",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "granitemoehybrid",
+    "lfm2",
+    "mamba",
+    "mamba2",
+    "falcon_h1",
+    "rwkv7",
 )
-SLIDING = ("llama, sliding", "gpt_oss", "gemma3_text", "gemma3", "gemma4_text", "gemma4")
+KINDS = ("llama", "llama, sliding", "gemma4_text", "llama4", "qwen3_5", "lfm2", "falcon_h1", "mamba", "rwkv7")
+"""One family for each way to keep a state."""
 
 
 def family_target(name: str, seed: int = 0, context_length: int = 512) -> Target:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 import pytest
-from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache, RotatingKVCache
+from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 
 from core.engine.rollback import Transaction
 from core.errors import UnsupportedCache
@@ -94,7 +94,16 @@ def test_more_rows_than_the_pass_has_cannot_be_committed(target, rows):
         transaction.commit(rows)
 
 
-@pytest.mark.parametrize("cache", [RotatingKVCache(max_size=8), ArraysCache(2)], ids=lambda cache: type(cache).__name__)
+class OwnCache(KVCache):
+    """A class that may store and trim in its own way."""
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [OwnCache(), RotatingKVCache(max_size=8, keep=4), ConcatenateKVCache()],
+    ids=lambda cache: type(cache).__name__,
+)
 def test_a_cache_that_cannot_be_rolled_back_is_refused_by_name(cache):
-    with pytest.raises(UnsupportedCache, match=type(cache).__name__):
-        Transaction([KVCache(), cache])
+    for refused in (cache, CacheList(KVCache(), cache)):
+        with pytest.raises(UnsupportedCache, match=type(cache).__name__):
+            Transaction([KVCache(), refused])
