@@ -44,6 +44,7 @@ def find_parts(model: nn.Module) -> Parts:
     owner: Any = model
     while hasattr(owner, "language_model"):  # wrapped with a vision model
         owner = owner.language_model
+    inner: Any
     for inner in (getattr(owner, "model", None), getattr(owner, "backbone", None), owner):
         embedding, norm = _first(inner, _EMBEDDINGS), _first(inner, _FINAL_NORMS)
         if embedding is not None and norm is not None and hasattr(inner, "layers"):
