@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import mlx.core as mx
+from mlx import nn
 
 from core.engine.target import Target
 from helpers.tiny import LAYERS, VOCABULARY, randomised
@@ -15,7 +16,7 @@ WINDOW = 8
 _COMMON: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": LAYERS,
-    "intermediate_size": 48,
+    "intermediate_size": 64,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 8,
@@ -40,8 +41,8 @@ _EXPERTS: dict[str, Any] = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
     "decoder_sparse_step": 1,
-    "moe_intermediate_size": 24,
-    "shared_expert_intermediate_size": 24,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
     "norm_topk_prob": True,
     "mlp_only_layers": [],
 }
@@ -66,7 +67,7 @@ _GEMMA4: dict[str, Any] = {
     "hidden_size_per_layer_input": 8,
     "vocab_size_per_layer_input": VOCABULARY,
     "num_kv_shared_layers": 1,
-    "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"],
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
     "tie_word_embeddings": True,
 }
 _FAMILIES: dict[str, dict[str, Any]] = {
@@ -84,14 +85,14 @@ _FAMILIES: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention"] * 2,
     },
     "gemma": {},
-    "gemma2": {"query_pre_attn_scalar": 8.0},
-    "gemma3_text": {"sliding_window_pattern": 2, "query_pre_attn_scalar": 8.0},
+    "gemma2": {"query_pre_attn_scalar": 8},
+    "gemma3_text": {"sliding_window_pattern": 2, "query_pre_attn_scalar": 8},
     "gemma3": {
         "text_config": {
             **_COMMON,
             "model_type": "gemma3_text",
             "sliding_window_pattern": 2,
-            "query_pre_attn_scalar": 8.0,
+            "query_pre_attn_scalar": 8,
         }
     },
     "gemma4_text": _GEMMA4,
@@ -116,7 +117,7 @@ _FAMILIES: dict[str, dict[str, Any]] = {
         "block_multiple_of": 8,
         "block_ffn_dim_multiplier": 1.0,
         "block_auto_adjust_ff_dim": False,
-        "block_ff_dim": 48,
+        "block_ff_dim": 64,
         "full_attn_idxs": [1, 3],
     },
     "mamba": {**_MAMBA, "intermediate_size": 64},
@@ -149,7 +150,7 @@ _FAMILIES: dict[str, dict[str, Any]] = {
             "attention_bias": False,
             "attention_chunk_size": WINDOW,
             "interleave_moe_layer_step": 2,
-            "intermediate_size_mlp": 48,
+            "intermediate_size_mlp": 64,
             "model_type": "llama4_text",
             "num_experts_per_tok": 1,
             "num_local_experts": 2,
@@ -175,9 +176,24 @@ KINDS = ("llama", "llama, sliding", "gemma4_text", "llama4", "qwen3_5", "lfm2", 
 """One family for each way to keep a state."""
 
 
-def family_target(name: str, seed: int = 0, context_length: int = 512) -> Target:
-    """A random target of this family."""
+def family_config(name: str, **changes: object) -> dict[str, Any]:
+    """The `config.json` of a tiny model of this family; `changes` to the fields of its text model."""
+    if "vocab_size" in changes:
+        changes["vocab_size_per_layer_input"] = changes["vocab_size"]
+    family = _FAMILIES[name]
+    if "text_config" in family:
+        text = {**family["text_config"], **changes}
+        return {"model_type": name, "text_config": text, "vocab_size": text["vocab_size"]}
+    return {**_COMMON, "model_type": name.split(",")[0], **family, **changes}
+
+
+def family_model(config: dict[str, Any], seed: int = 0) -> nn.Module:
+    """A random model of mlx-lm's class for this config."""
     mx.random.seed(seed)
-    module = import_module(f"mlx_lm.models.{name.split(',')[0]}")
-    config = {**_COMMON, "model_type": name.split(",")[0], **_FAMILIES[name]}
-    return Target(randomised(module.Model(module.ModelArgs.from_dict(config))), context_length)
+    module = import_module(f"mlx_lm.models.{config['model_type']}")
+    return randomised(module.Model(module.ModelArgs.from_dict(config)))
+
+
+def family_target(name: str, context_length: int = 512) -> Target:
+    """A random target of this family."""
+    return Target(family_model(family_config(name)), context_length)

@@ -160,6 +160,12 @@ def test_a_head_that_is_not_the_models_is_refused():
         target.embed(TOKENS)
 
 
+def test_a_model_that_computes_no_numbers_is_refused(target):
+    target.model.lm_head.weight = target.model.lm_head.weight * float("nan")
+    with pytest.raises(UnsupportedModel, match="LM head"):
+        target.embed(TOKENS)
+
+
 def test_embeddings_that_the_first_layer_does_not_read_are_refused(target, monkeypatch):
     embed = type(target.model.model.embed_tokens).__call__
     positions = mx.random.normal((16, 32))
