@@ -51,7 +51,7 @@ def find_parts(model: nn.Module) -> Parts:
     inner: Any
     for inner in (getattr(owner, "model", None), getattr(owner, "backbone", None), owner):
         embedding, norm = _first(inner, _EMBEDDINGS), _first(inner, _FINAL_NORMS)
-        if embedding is not None and norm is not None and hasattr(inner, "layers"):
+        if embedding is not None and norm is not None and isinstance(getattr(inner, "layers", None), list):
             return Parts(inner, embedding, inner.layers, norm, owner.lm_head if "lm_head" in owner else None)
     raise UnsupportedModel(
         f"The model class {type(model).__module__} is built in a way that Mirror SD does not know.",

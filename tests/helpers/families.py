@@ -137,6 +137,58 @@ _FAMILIES: dict[str, dict[str, Any]] = {
         "mamba_d_state": 8,
         "tie_word_embeddings": True,
     },
+    "nemotron_h": {
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 16,
+        "mamba_proj_bias": False,
+        "ssm_state_size": 8,
+        "conv_kernel": 4,
+        "n_groups": 1,
+        "mlp_bias": False,
+        "attention_bias": False,
+        "layer_norm_epsilon": 1e-5,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "hybrid_override_pattern": ["M", "*", "-", "M"],
+        "time_step_limit": (0.001, 100.0),
+    },
+    "jamba": {
+        "attn_layer_offset": 1,
+        "attn_layer_period": 2,
+        "expert_layer_offset": 1,
+        "expert_layer_period": 2,
+        "mamba_d_conv": 4,
+        "mamba_d_state": 8,
+        "mamba_expand": 2,
+        "num_experts": 2,
+        "num_experts_per_tok": 1,
+        "tie_word_embeddings": True,
+    },
+    "kimi_linear": {
+        "linear_attn_config": {
+            "kda_layers": [1, 3],
+            "full_attn_layers": [2, 4],
+            "num_heads": 4,
+            "head_dim": 8,
+            "short_conv_kernel_size": 4,
+        },
+        "model_max_length": 512,
+        "num_experts": 0,
+        "moe_intermediate_size": 32,
+        "kv_lora_rank": 8,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 8,
+    },
+    "recurrent_gemma": {
+        "attention_bias": False,
+        "conv1d_width": 4,
+        "logits_soft_cap": 30.0,
+        "attention_window_size": WINDOW,
+        "block_types": ["recurrent", "attention"],
+        "num_key_value_heads": 1,
+    },
+    "cohere2": {"layer_norm_eps": 1e-5, "sliding_window_pattern": 2, "logit_scale": 0.25, "attention_bias": False},
     "rwkv7": {
         "norm_eps": 1e-5,
         "a_low_rank_dim": 4,
@@ -160,7 +212,7 @@ _FAMILIES: dict[str, dict[str, Any]] = {
     },
 }
 FAMILIES = tuple(_FAMILIES)
-WINDOWED = ("llama, sliding", "gpt_oss", "gemma3_text", "gemma4_text", "llama4")
+WINDOWED = ("llama, sliding", "gpt_oss", "gemma3_text", "gemma4_text", "recurrent_gemma", "llama4")
 RECURRENT = (
     "qwen3_next",
     "qwen3_5",
@@ -170,9 +222,24 @@ RECURRENT = (
     "mamba",
     "mamba2",
     "falcon_h1",
+    "nemotron_h",
+    "jamba",
+    "kimi_linear",
+    "recurrent_gemma",
     "rwkv7",
 )
-KINDS = ("llama", "llama, sliding", "gemma4_text", "llama4", "qwen3_5", "lfm2", "falcon_h1", "mamba", "rwkv7")
+KINDS = (
+    "llama",
+    "llama, sliding",
+    "gemma4_text",
+    "llama4",
+    "qwen3_5",
+    "lfm2",
+    "falcon_h1",
+    "mamba",
+    "recurrent_gemma",
+    "rwkv7",
+)
 """One family for each way to keep a state."""
 
 

@@ -9,6 +9,7 @@ from functools import cache
 
 import mlx.core as mx
 import pytest
+from mlx import nn
 from mlx_lm.models.cache import ArraysCache, CacheList
 
 from core.engine.rollback import Transaction
@@ -180,6 +181,19 @@ def test_the_same_mark_serves_again_and_again(family, monkeypatch):
         assert transaction.cut(WINDOW) == WINDOW
     logits = after(target, transaction.caches)
     assert mx.allclose(logits, single_steps(family, WINDOW, 0), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("family", ["qwen3_5", "mamba2", "lfm2", "falcon_h1"])
+def test_linear_layers_do_not_run_again_for_the_rows_that_are_kept(family):
+    target = family_target(family)
+    transaction = begun(target, text(5))
+    with transaction.begin(len(BLOCK)):
+        step(target, transaction.caches, BLOCK)
+    for module in target.model.modules():
+        if isinstance(module, nn.Linear):
+            module.weight = module.weight * float("nan")
+    transaction.commit(3)
+    assert all(mx.isfinite(array).all() for array in states(transaction.caches))
 
 
 @pytest.mark.parametrize("family", RECURRENT)

@@ -77,9 +77,18 @@ def test_embedding_and_head_are_the_models_own(target):
     assert (target.hidden_size, target.vocab_size) == (32, VOCABULARY)
 
 
-def test_a_model_of_unknown_build_is_refused():
+class LayersInAModule(nn.Module):
+    """As one family of mlx-lm builds itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens, self.norm, self.layers = nn.Embedding(4, 2), nn.RMSNorm(2), nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize("model", [nn.Linear(2, 2), LayersInAModule()], ids=["linear", "layers in a module"])
+def test_a_model_of_unknown_build_is_refused(model):
     with pytest.raises(UnsupportedModel):
-        Target(nn.Linear(2, 2), 16)
+        Target(model, 16)
 
 
 def test_a_model_wrapped_with_a_vision_model_is_found_inside():
@@ -125,9 +134,15 @@ def test_in_half_precision_the_scale_is_the_models_to_the_last_bit(family, dtype
     assert scale.dtype == dtype
 
 
-LOGITS = {"gemma2": (1.0, 30.0), "gemma4_text": (1.0, 30.0), "gemma4": (1.0, 30.0), "granite": (1 / 8, None)} | {
+LOGITS = {
+    "gemma2": (1.0, 30.0),
+    "gemma4_text": (1.0, 30.0),
+    "gemma4": (1.0, 30.0),
+    "granite": (1 / 8, None),
     "granitemoehybrid": (1 / 8, None),
     "falcon_h1": (0.0390625 / 5.656854249492381, None),
+    "recurrent_gemma": (1.0, 30.0),
+    "cohere2": (0.25, None),
 }
 """By family: what the model multiplies its head's logits with, and where it caps them."""
 
