@@ -51,6 +51,7 @@ class _Mark:
 
     length: int
     windows: list[Any]
+    """mlx-lm's state of each windowed cache. Its buffers are appended to only, so the rows before `length` stay."""
     states: list[list[mx.array | None]]
 
 
@@ -123,7 +124,7 @@ class Transaction:
     def mark(self) -> None:
         """Remember the present state, in place of the one remembered before, for `cut` to go back to."""
         if self.needs_marks:
-            self._mark = _Mark(self.length, [_state(cache) for cache in self._windowed], self._states())
+            self._mark = _Mark(self.length, [cache.state for cache in self._windowed], self._states())
 
     def cut(self, length: int) -> int:
         """Forget committed positions from `length` on. Returns how many stay.
@@ -152,7 +153,6 @@ class Transaction:
         for cache, state in zip(self._windowed, self._mark.windows, strict=True):
             cache.state = state
         self._drop_from(self.length, self._mark.states)
-        self.mark()  # with handles of its own again
         return self.length
 
     def _states(self) -> list[list[mx.array | None]]:
@@ -197,11 +197,6 @@ def _least_length(cache: SlidingCache | ChunkedKVCache) -> int:
         return cache.least_length
     start: int = cache.start_position
     return start + cache.chunk_size - 1 if start else 0
-
-
-def _state(cache: Any) -> Any:
-    """The state that mlx-lm's setter takes. The arrays are handles of their own: updates in place do not reach them."""
-    return [value[...] if isinstance(value, mx.array) else value for value in cache.state]
 
 
 def _empty(cache: SlidingCache | ChunkedKVCache) -> None:

@@ -171,12 +171,12 @@ def test_a_cut_goes_to_the_length_or_to_an_earlier_sound_one(family, length, mon
 @pytest.mark.parametrize("family", [*RECURRENT, *WINDOWED])
 def test_the_same_mark_serves_again_and_again(family, monkeypatch):
     monkeypatch.setattr("core.engine.sliding_cache.SPARE_ROWS", 0)
-    monkeypatch.setattr("core.engine.sliding_cache._GROWTH_ROWS", 1)
+    monkeypatch.setattr("core.engine.sliding_cache._GROWTH_ROWS", 3)
     target, prompt = target_of(family), text(WINDOW)
     transaction = begun(target, prompt)
     transaction.mark()
     for shift in range(3):
-        for token in TAIL:
+        for token in TAIL * 2:
             read(target, transaction, [(token + shift) % 90], 1)
         assert transaction.cut(WINDOW) == WINDOW
     logits = after(target, transaction.caches)
@@ -211,6 +211,36 @@ def test_a_whole_pass_of_a_recurrent_model_cannot_be_kept_in_part(family):
     transaction = Transaction(target.make_cache(), target.layers)
     with pytest.raises(ValueError, match="begun whole"):
         read(target, transaction, BLOCK, 2, whole=True)
+
+
+class Sum(nn.Module):
+    """Its state is the sum of the rows so far."""
+
+    def __call__(self, rows, cache):
+        before = 0 if cache[0] is None else cache[0]
+        cache[0] = before + rows.sum(axis=1)
+        return rows
+
+
+class Wrapper(nn.Module):
+    """Hands the cache on."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Sum()
+
+    def __call__(self, rows, cache):
+        return self.inner(rows, cache)
+
+
+def test_a_module_that_hands_its_cache_on_does_not_advance_it_twice():
+    layer = nn.Module()
+    layer.mixer = Wrapper()
+    transaction = Transaction([ArraysCache(1)], [layer])
+    with transaction.begin(4):
+        layer.mixer(mx.array([[1.0, 2.0, 3.0, 4.0]])[..., None], transaction.caches[0])
+    transaction.commit(3)
+    assert transaction.caches[0][0].tolist() == [[6.0]]
 
 
 def test_a_recurrent_state_that_no_layer_advances_is_refused_and_undone():
