@@ -29,10 +29,11 @@ from core.kernel_messages import (
 from core.message import Message
 from core.pairs import Pair
 
-Mode = Literal["plain", "gpu", "ane", "mirror", "auto"]
+Mode = Literal["plain", "gpu", "ane", "mirror", "auto", "lookup"]
 """`plain`: no draft. `gpu`: the draft runs in MLX, after each verification. `ane`: it runs as Core ML programs, after
 each verification. `mirror`: as programs beside the verification, for its likely outcomes. `auto`: each step as
-measured costs and acceptance say."""
+measured costs and acceptance say. `lookup`: proposes what followed the same tokens earlier in the text; not among
+`MODES`, the ones that can be asked for."""
 MODES: tuple[Mode, ...] = ("auto", "plain", "gpu", "ane", "mirror")
 Origin = Literal["draft", "correction", "bonus", "plain"]
 ChangeCause = Literal["choice", "failure"]

@@ -14,6 +14,9 @@ from core.engine.target import Forward, Target
 from core.errors import Cancelled, PromptTooLong
 
 PREFILL_CHUNK_ROWS = 512
+_MARK_ROWS = 16
+"""So far before the prompt's end lies the point to go back to: the next prompt often differs in what opens the answer
+(a thinking block that history leaves out)."""
 
 
 class Session:
@@ -27,7 +30,7 @@ class Session:
         self.drafter = drafter
         self.context = DraftContext(drafter.config.num_hidden_layers) if drafter else None
         self.tokens: list[int] = []
-        self._transaction = Transaction(target.make_cache())
+        self._transaction = Transaction(target.make_cache(), target.layers)
 
     @property
     def length(self) -> int:
@@ -35,9 +38,15 @@ class Session:
         return self._transaction.length
 
     def forward(self, tokens: mx.array) -> Forward:
-        """Queue a pass over `tokens` ([n]) behind everything queued before. Commit or abort it later."""
-        self._transaction.begin(tokens.shape[0])
-        return self.target.forward(tokens, self._transaction.caches)
+        """Queue a pass over `tokens` ([n]) behind everything queued before. Commit or abort it later.
+
+        Raises `UnsupportedCache` where the target could not forget a part of the pass.
+        """
+        return self._forward(tokens, whole=False)
+
+    def _forward(self, tokens: mx.array, whole: bool) -> Forward:
+        with self._transaction.begin(tokens.shape[0], whole):
+            return self.target.forward(tokens, self._transaction.caches)
 
     def commit(self, tokens: Sequence[int], taps: Sequence[mx.array]) -> None:
         """Keep the first len(tokens) rows of the oldest queued pass; these are their tokens, `taps` its taps."""
@@ -54,12 +63,17 @@ class Session:
         """Forget all queued passes."""
         self._transaction.abort()
 
-    def trim_to(self, length: int) -> None:
-        """Forget committed positions from `length` on."""
-        self._transaction.trim_to(length)
-        del self.tokens[length:]
+    def trim_to(self, length: int) -> int:
+        """Forget committed positions from `length` on. Returns how many stay.
+
+        Recurrent states, and sliding windows after a long answer, have a way back to a point near the prompt's end
+        only, or to nothing: then fewer than `length` positions stay.
+        """
+        kept = self._transaction.cut(length)
+        del self.tokens[kept:]
         if self.context is not None:
-            self.context.trim_to(length)
+            self.context.trim_to(kept)
+        return kept
 
     def rebuild_context(self) -> None:
         """Queue the draft's rows anew from where its K/V end: the target reads the text once more, beside its cache."""
@@ -76,8 +90,8 @@ class Session:
     def prefill(self, prompt: Sequence[int], cancelled: Callable[[], bool]) -> Iterator[tuple[int, int]]:
         """Commit all of `prompt` but its last token; yields (positions done, of which reused) before and after chunks.
 
-        What the prompt shares with the committed tokens is reused. The last prompt token is left to be its own
-        one-row pass, as in plain decoding, so that every mode computes the same numbers.
+        What the prompt shares with the committed tokens is reused, as far as `trim_to` has a way back. The last prompt
+        token is left to be its own one-row pass, as in plain decoding, so that every mode computes the same numbers.
 
         Raises `PromptTooLong`, and `Cancelled` between chunks.
         """
@@ -88,16 +102,19 @@ class Session:
             )
         end = len(prompt) - 1
         shared = zip(self.tokens, prompt[:end], strict=False)
-        reused = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], shared))
-        self.trim_to(reused)
+        reused = self.trim_to(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], shared)))
+        marked = max(end - _MARK_ROWS, 0) if self._transaction.needs_marks else 0
         yield reused, reused
         while self.length < end:
             if cancelled():
                 raise Cancelled("Stopped while reading the prompt.")
-            chunk = list(prompt[self.length : min(self.length + PREFILL_CHUNK_ROWS, end)])
-            forward = self.forward(mx.array(chunk, dtype=mx.uint32))
+            stop = min(self.length + PREFILL_CHUNK_ROWS, marked if self.length < marked else end)
+            chunk = list(prompt[self.length : stop])
+            forward = self._forward(mx.array(chunk, dtype=mx.uint32), whole=True)
             # The logits are never evaluated: only the caches and taps of these rows are needed.
             mx.eval([cache.state for cache in self._transaction.caches], forward.taps)
             self.commit(chunk, forward.taps)
+            if self.length == marked:
+                self._transaction.mark()
             mx.clear_cache()
             yield self.length, reused

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import mlx.core as mx
 from mlx import nn
 
-from core.errors import PairMismatch, UnsupportedModel
+from core.engine.hooks import hook, unhook
+from core.engine.target_parts import find_parts, measure_embedding_scale
+from core.errors import PairMismatch
 
 
 @dataclass(frozen=True)
@@ -28,36 +31,35 @@ class Target:
     def __init__(self, model: nn.Module, context_length: int) -> None:
         self.model = model
         self.context_length = context_length
-        self._inner = _find_inner(model)
+        self._parts = find_parts(model)
         self._tapped: list[int] = []
         self._recorded: dict[int, mx.array] = {}
 
     @property
     def layers(self) -> list[nn.Module]:
         """The decoder layers, in order."""
-        layers: list[nn.Module] = self._inner.layers
-        return layers
+        return self._parts.layers
 
     @property
     def final_norm(self) -> nn.Module:
         """The norm between the last layer and the LM head."""
-        norm: nn.Module = self._inner.norm
-        return norm
+        return self._parts.final_norm
 
     @property
     def hidden_size(self) -> int:
         """Channels of the residual stream."""
-        return int(self.embed(mx.array([0])).shape[-1])
+        return int(self._parts.embedding(mx.array([0])).shape[-1])
 
     @property
     def vocab_size(self) -> int:
         """Rows of the embedding."""
-        return int(self._inner.embed_tokens.weight.shape[0])
+        return int(self._parts.embedding.weight.shape[0])
 
     @property
     def dtype(self) -> mx.Dtype:
         """The type that activations have."""
-        return self.embed(mx.array([0])).dtype
+        dtype: mx.Dtype = self._parts.embedding(mx.array([0])).dtype
+        return dtype
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -88,7 +90,7 @@ class Target:
     def clear_taps(self) -> None:
         """Take all taps off: the model is as it was loaded."""
         for layer in self._tapped:
-            _untap(self.layers[layer])
+            unhook(self.layers[layer])
         self._tapped = []
         self._recorded.clear()
 
@@ -99,36 +101,40 @@ class Target:
 
     def final_rows(self, tokens: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
         """[n] tokens, a text of their own, to [n, hidden] rows after the final norm and the taps; lazily."""
-        rows = self._inner(tokens[None])
+        rows = self._parts.inner(tokens[None], None)
         return rows[0], self._take_taps()
 
     def embed(self, tokens: mx.array) -> mx.array:
-        """[n] tokens to [n, hidden] rows, scaled as the model scales its own input."""
-        rows: mx.array = self._inner.embed_tokens(tokens)
-        scale = getattr(self._inner, "embed_scale", None)
-        return rows if scale is None else rows * scale
+        """[n] tokens to [n, hidden] rows, scaled as the model scales its own input.
+
+        The first call measures the scale, and raises `UnsupportedModel` where a draft cannot share embedding and head.
+        """
+        rows: mx.array = self._parts.embedding(tokens)
+        return rows if self._embedding_scale is None else rows * self._embedding_scale
 
     def lm_head(self, hidden: mx.array) -> mx.array:
-        """[n, hidden] rows after a final norm to [n, vocabulary] logits."""
-        head = self._own_head()
-        logits: mx.array = self._inner.embed_tokens.as_linear(hidden) if head is None else head(hidden)
-        return logits
+        """[n, hidden] rows after a final norm to [n, vocabulary] logits.
+
+        Without the scale and the soft cap that some models have behind it: a draft's config names its own.
+        """
+        return self._parts.logits(hidden)
 
     def head_weights(self, tokens: mx.array) -> mx.array:
         """[n, hidden]: the LM head's weights of these tokens."""
-        head = self._own_head()
-        return self._inner.embed_tokens(tokens) if head is None else plain_weight(head, tokens)
+        head = self._parts.head
+        return self._parts.embedding(tokens) if head is None else plain_weight(head, tokens)
+
+    @cached_property
+    def _embedding_scale(self) -> mx.array | None:
+        scale = measure_embedding_scale(self.model, self._parts)
+        self._recorded.clear()  # taps of the measurement are no one's
+        return scale
 
     def _take_taps(self) -> tuple[mx.array, ...]:
         """What the last pass recorded. The arrays live as long as the caller wants, not until the next pass."""
         taps = tuple(self._recorded[layer][0] for layer in self._tapped)
         self._recorded.clear()
         return taps
-
-    def _own_head(self) -> Any:
-        """The LM head; None where the embedding is the head too."""
-        owner = getattr(self.model, "language_model", self.model)
-        return owner.lm_head if "lm_head" in owner else None
 
 
 def plain_weight(module: nn.Module, rows: mx.array | slice = slice(None)) -> mx.array:
@@ -140,32 +146,13 @@ def plain_weight(module: nn.Module, rows: mx.array | slice = slice(None)) -> mx.
     return mx.dequantize(module.weight[rows], module.scales[rows], biases, **kind)
 
 
-def _find_inner(model: nn.Module) -> Any:
-    """The module that holds `embed_tokens` and `layers`: where it sits differs between mlx-lm's model classes."""
-    for path in (("model",), ("language_model", "model"), ()):
-        inner: Any = model
-        for name in path:
-            inner = getattr(inner, name, None)
-        if hasattr(inner, "embed_tokens") and hasattr(inner, "layers"):
-            return inner
-    raise UnsupportedModel(
-        f"The model class {type(model).__module__} is built in a way that Mirror SD does not know.",
-        "Choose another target.",
-        "no embed_tokens and layers found",
-    )
-
-
 def _tap(layer: nn.Module, index: int, recorded: dict[int, mx.array]) -> None:
-    """Give this one layer a subclass whose call also records: parameters, names and attributes stay as they are."""
+    """From now on calls of this one layer also record their output."""
     plain = type(layer)
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        output = plain.__call__(self, *args, **kwargs)
+    def call(layer: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        output = plain.__call__(layer, *args, **kwargs)
         recorded[index] = output[0] if isinstance(output, tuple) else output
         return output
 
-    object.__setattr__(layer, "__class__", type(plain.__name__, (plain,), {"__call__": call, "tapped": plain}))
-
-
-def _untap(layer: nn.Module) -> None:
-    object.__setattr__(layer, "__class__", type(layer).tapped)
+    hook(layer, call)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.drafter import Drafter
@@ -103,6 +104,16 @@ def run(
     source = make_source(session, sampler)
     limits = Limits(max_tokens, eos_ids, width)
     return Run(session, list(decode(session, prompt[-1], source, sampler, limits)))
+
+
+def three_tokens_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text is one of the tokens 0, 1 and 2: it repeats itself all the time, though not for ever."""
+    scores = Sampler._scores
+
+    def allowed(self: Sampler, logits: mx.array, position: int) -> mx.array:
+        return scores(self, mx.where(mx.arange(logits.shape[-1]) < 3, logits, -1e9), position)
+
+    monkeypatch.setattr(Sampler, "_scores", allowed)
 
 
 def cached(session: Session) -> list[npt.NDArray[np.float32]]:

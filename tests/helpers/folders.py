@@ -7,12 +7,14 @@ from pathlib import Path
 
 import mlx.core as mx
 import msgspec
+from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.llama import Model, ModelArgs
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from core.formats.draft_config import DraftConfig
 from core.pairs import Pair
+from helpers.families import family_config, family_model
 from helpers.tiny import random_draft, tiny_config
 
 _TEMPLATE = (
@@ -43,6 +45,19 @@ def write_llama_folder(folder: Path, context_length: int = 256) -> Path:
     mx.random.seed(4)
     model = Model(ModelArgs.from_dict(config))
     mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    return folder
+
+
+def write_family_folder(folder: Path, family: str, **quantization: object) -> Path:
+    """A tiny random model of this family, with the tokenizer of `write_llama_folder`, perhaps quantised."""
+    folder.mkdir()
+    config = family_config(family, vocab_size=_write_tokenizer(folder))
+    model = family_model(config)
+    if quantization:
+        nn.quantize(model, **quantization)
+        config["quantization"] = quantization
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 1}))
     return folder
 
 

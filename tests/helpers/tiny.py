@@ -34,7 +34,7 @@ def tiny_target(seed: int = 0, context_length: int = 512, head_dim: int = 8, lay
         rope_theta=1e4,
         tie_word_embeddings=False,
     )
-    return Target(_randomised(Model(args)), context_length)
+    return Target(randomised(Model(args)), context_length)
 
 
 def tiny_config(**changes: object) -> DraftConfig:
@@ -75,10 +75,10 @@ def tiny_drafter(target: Target, seed: int = 1, **changes: object) -> MlxDrafter
 def random_draft(config: DraftConfig, seed: int = 1) -> DFlashDraft:
     """A random draft model."""
     mx.random.seed(seed)
-    return _randomised(DFlashDraft(config))
+    return randomised(DFlashDraft(config))
 
 
-def _randomised(model: nn.Module) -> nn.Module:
+def randomised(model: nn.Module) -> nn.Module:
     """Weights three times as large as the usual start, norms near one."""
     model.update(
         tree_map(lambda w: mx.random.normal(w.shape) * (0.5 if w.ndim > 1 else 0.1) + (w.ndim == 1), model.parameters())

@@ -13,10 +13,11 @@ import pytest
 import assets
 from core.engine.context import DraftContext
 from core.engine.drafter_mlx import load_drafter
-from core.engine.loader import load_pair, load_target
+from core.engine.loader import load_pair, load_pair_now, load_target
 from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
 from core.pairs import Pair
-from helpers.folders import write_draft_folder, write_llama_folder
+from helpers.decoding import plain_source, run, serial_source
+from helpers.folders import write_draft_folder, write_family_folder, write_llama_folder
 from helpers.tiny import tiny_config, tiny_drafter, tiny_target
 
 
@@ -133,6 +134,41 @@ class TestFolders:
         expected = mlx_lm.utils.load_model(llama_folder)[0](mx.array([ids]))[0]
         assert mx.allclose(target.forward(mx.array(ids), target.make_cache()).logits, expected, atol=1e-4)
         assert target.context_length == 256
+
+    @pytest.mark.parametrize(
+        ("family", "quantization"),
+        [
+            ("qwen3", {}),
+            ("qwen3_moe", {"group_size": 32, "bits": 4}),
+            ("qwen3_5", {"group_size": 32, "bits": 4}),
+            ("qwen3_5_moe", {"group_size": 32, "bits": 8}),
+            ("gpt_oss", {"group_size": 32, "bits": 4, "mode": "mxfp4"}),
+            ("gemma3", {"group_size": 32, "bits": 6}),
+            ("gemma4", {}),
+            ("lfm2", {"group_size": 32, "bits": 5}),
+        ],
+    )
+    def test_a_pair_of_any_family_loads_and_decodes_without_loss(self, tmp_path, family, quantization):
+        target = write_family_folder(tmp_path / "target", family, **quantization)
+        vocabulary = load_target(target)[0].vocab_size
+        draft = write_draft_folder(tmp_path / "draft", tiny_config(vocab_size=vocabulary))
+        loaded = load_pair_now(Pair(family, str(target), str(draft)))
+        prompt = loaded.tokenizer.encode("the dog sat on the mat", parse_special=False)
+        texts = []
+        for make_source in (plain_source, serial_source(loaded.drafter)):
+            loaded.session.trim_to(0)
+            answer = run(
+                loaded.target,
+                loaded.drafter,
+                prompt,
+                make_source,
+                temperature=1.0,
+                session=loaded.session,
+                max_tokens=20,
+            )
+            texts.append(answer.tokens)
+        assert texts[0] == texts[1]
+        assert any(len(step.proposals) > step.accepted for step in answer.steps)
 
     @pytest.mark.parametrize(
         ("damage", "error"),

@@ -12,7 +12,7 @@ import pytest
 EXACT_TESTS = Path(__file__).parent / "exact"
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("marked", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 def test_exact_on_bit_stable_arithmetic(marked):
     """The BLAS of a process cannot be changed, so the tests of `exact/` run in one with MLX's stock BLAS."""

@@ -19,6 +19,7 @@ from core.engine.context import DraftContext
 from core.engine.drafter_mlx import MlxDrafter
 from core.engine.session import Session
 from core.engine.target import Target
+from helpers.families import family_target
 from helpers.reference import MISTAKES, Array, NormOverAllChannels, ReferenceDraft, ReferenceLlamaLayer, relative_error
 from helpers.tiny import LAYERS, MASK, VOCABULARY, tiny_drafter, tiny_target
 
@@ -125,7 +126,7 @@ def target_matrices(target: Target) -> tuple[Array, Array]:
     """The embedding as the target scales it, and the LM head, each [vocabulary, hidden]."""
     embedding = float64(target.model.model.embed_tokens.weight)
     head = float64(target.model.lm_head.weight) if "lm_head" in target.model else embedding
-    return embedding * getattr(target.model.model, "embed_scale", 1.0), head
+    return embedding * getattr(target.model.model, "embedding_multiplier", 1.0), head
 
 
 def too_far(errors: dict[str, float]) -> dict[str, float]:
@@ -209,9 +210,8 @@ def test_rows_after_a_trim_stand_where_the_forgotten_ones_stood(target):
     assert too_far(twins.errors()) == {}
 
 
-def test_the_block_is_embedded_as_the_target_embeds(target, monkeypatch):
-    monkeypatch.setattr(target.model.model, "embed_scale", 6.0, raising=False)
-    twins = Twins(tiny_drafter(target, input_embedding_scale=0.5))
+def test_the_block_is_embedded_as_the_target_embeds():
+    twins = Twins(tiny_drafter(family_target("granite"), input_embedding_scale=0.5))
     twins.ingest([30])
     assert too_far(twins.errors()) == {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 import pytest
-from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache, RotatingKVCache
+from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 
 from core.engine.rollback import Transaction
 from core.errors import UnsupportedCache
@@ -38,8 +38,8 @@ def advance(target, caches, tokens):
 def test_commit_of_k_rows_equals_k_single_steps(target, make_caches, kept):
     transaction = Transaction(make_caches(target))
     for tokens, rows in ((PROMPT, len(PROMPT)), (BLOCK, kept)):
-        transaction.begin(len(tokens))
-        advance(target, transaction.caches, tokens)
+        with transaction.begin(len(tokens)):
+            advance(target, transaction.caches, tokens)
         transaction.commit(rows)
 
     single = make_caches(target)
@@ -56,12 +56,12 @@ def test_commit_of_k_rows_equals_k_single_steps(target, make_caches, kept):
 
 def test_abort_forgets_every_queued_pass(target):
     transaction = Transaction(plain_caches(target))
-    transaction.begin(len(PROMPT))
-    advance(target, transaction.caches, PROMPT)
+    with transaction.begin(len(PROMPT)):
+        advance(target, transaction.caches, PROMPT)
     transaction.commit(len(PROMPT))
     for token in BLOCK:
-        transaction.begin(1)
-        advance(target, transaction.caches, [token])
+        with transaction.begin(1):
+            advance(target, transaction.caches, [token])
     transaction.abort()
     assert {cache.offset for cache in transaction.caches} == {transaction.length} == {len(PROMPT)}
 
@@ -69,8 +69,8 @@ def test_abort_forgets_every_queued_pass(target):
 def test_passes_are_committed_in_their_order(target):
     transaction = Transaction(plain_caches(target))
     for rows in (3, 2):
-        transaction.begin(rows)
-        advance(target, transaction.caches, BLOCK[:rows])
+        with transaction.begin(rows):
+            advance(target, transaction.caches, BLOCK[:rows])
     transaction.commit(3)
     transaction.commit(1)
     assert {cache.offset for cache in transaction.caches} == {transaction.length} == {4}
@@ -79,8 +79,8 @@ def test_passes_are_committed_in_their_order(target):
 def test_rows_under_a_later_pass_cannot_be_dropped(target):
     transaction = Transaction(plain_caches(target))
     for rows in (3, 1):
-        transaction.begin(rows)
-        advance(target, transaction.caches, BLOCK[:rows])
+        with transaction.begin(rows):
+            advance(target, transaction.caches, BLOCK[:rows])
     with pytest.raises(ValueError, match="later pass"):
         transaction.commit(2)
 
@@ -88,13 +88,22 @@ def test_rows_under_a_later_pass_cannot_be_dropped(target):
 @pytest.mark.parametrize("rows", [-1, 4])
 def test_more_rows_than_the_pass_has_cannot_be_committed(target, rows):
     transaction = Transaction(plain_caches(target))
-    transaction.begin(3)
-    advance(target, transaction.caches, BLOCK[:3])
+    with transaction.begin(3):
+        advance(target, transaction.caches, BLOCK[:3])
     with pytest.raises(ValueError, match="cannot commit"):
         transaction.commit(rows)
 
 
-@pytest.mark.parametrize("cache", [RotatingKVCache(max_size=8), ArraysCache(2)], ids=lambda cache: type(cache).__name__)
+class OwnCache(KVCache):
+    """A class that may store and trim in its own way."""
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [OwnCache(), RotatingKVCache(max_size=8, keep=4), ConcatenateKVCache()],
+    ids=lambda cache: type(cache).__name__,
+)
 def test_a_cache_that_cannot_be_rolled_back_is_refused_by_name(cache):
-    with pytest.raises(UnsupportedCache, match=type(cache).__name__):
-        Transaction([KVCache(), cache])
+    for refused in (cache, CacheList(KVCache(), cache)):
+        with pytest.raises(UnsupportedCache, match=type(cache).__name__):
+            Transaction([KVCache(), refused])

@@ -94,7 +94,7 @@ class TestBrokenEnginesAreFound:
 
     def test_a_missed_trim(self, target, drafter, monkeypatch):
         plain = run(target, drafter, PROMPT)
-        monkeypatch.setattr(Transaction, "_drop", lambda _self, _rows: None)
+        monkeypatch.setattr(Transaction, "_drop_from", lambda _self, _length, _states: None)
         always_right = run(target, drafter, PROMPT, forced_source(plain.tokens, len(PROMPT), 8, BLOCK))
         assert always_right.tokens == plain.tokens, "nothing was dropped, so nothing can differ"
         assert differs(target, drafter, plain, right=2)
