@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 
 from core.bench.machines import Cost, Machine
 from core.bench.replay import Always, Plan, replay
-from core.bench.trace import Trace
+from core.bench.trace import Trace, weights_sha256
 from core.engine.branches import Outcomes
 from core.engine.controller import Choice, Controller
 from core.engine.decode import DecodeStep, Limits
@@ -55,8 +56,10 @@ def check_replay(
 ) -> list[Checked]:
     """Decode the trace's first `prompts` for real in every mode, in turns, and replay them with the times they took.
 
-    Raises `BadRequest` where the pair gives other texts than the trace has.
+    Raises `BadRequest` where the trace is of another draft, or has other texts than the pair gives.
     """
+    if loaded.pair.draft is None or weights_sha256(Path(loaded.pair.draft)) != trace.draft_sha256:
+        raise BadRequest(f"The trace is not of the draft of {loaded.pair.name}.", "Record one with --record FILE.")
     if prompts < 2:
         raise BadRequest("A check needs at least two prompts: one to learn costs from, one to judge them on.")
     used = replace(trace, prompts=trace.prompts[:prompts], answers=trace.answers[:prompts])
