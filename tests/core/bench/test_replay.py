@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -89,6 +90,30 @@ def test_a_correction_that_the_draft_thought_of_is_a_hit():
 def test_without_columns_nothing_is_guessed():
     steps = steps_of(trace_of(answer(60, 0, guess(7), 1)), "mirror", 4, columns=0)
     assert {(step.branch, step.branches) for step in steps} == {(None, 0)}
+
+
+def test_a_block_drafted_ahead_may_be_shorter_than_a_verification():
+    steps = steps_of(trace_of(answer(600, 0, guess(5, then=1), 1)), "mirror", 8)
+    assert {(step.rows, step.tokens) for step in steps if step.branch == "hit"} == {(2, 2)}
+    assert {(step.rows, step.tokens) for step in steps if step.branch != "hit"} == {(8, 6)}
+
+
+def test_the_choice_that_corrections_tend_to_be_is_learned():
+    steps = steps_of(trace_of(answer(600, 0, guess(1, then=4), 0)), "mirror", 4, columns=16)
+    assert {step.branch for step in steps[1:5]} == {"miss"}
+    assert {step.branch for step in steps[-20:-10]} == {"hit", "miss"}
+
+
+def test_what_was_drafted_ahead_is_dropped_when_another_mode_takes_over():
+    class Turns(Always):
+        def choose(self, most_rows: int) -> Choice:  # noqa: ARG002
+            self.modes.reverse()
+            return Choice(self.modes[0], 4)
+
+        modes: ClassVar[list[Mode]] = ["ane", "mirror"]
+
+    (steps,) = replay(trace_of(answer(60, 0, guess(7), 1)), Turns(Choice("plain", 1)), 64)
+    assert {(step.mode, step.branch) for step in steps} == {("mirror", None), ("ane", None)}
 
 
 def test_the_controller_is_told_of_every_step_but_the_last_of_an_answer():
