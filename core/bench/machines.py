@@ -158,8 +158,8 @@ M4_MAX_SLOW_DRAFT = replace(
     M4_MAX,
     name=f"{M4_MAX.name}, the draft as slow as its own table of results has it",
     ane_draft=_SLOW,
-    redraft=_SLOW,
-    branch_draft=_SLOW,
+    redraft=replace(_SLOW, assumed=True),
+    branch_draft=replace(_SLOW, assumed=True),
 )
 
 MACHINES = (M4_MAX, M4_MAX_SLOW_DRAFT, M4_PRO)

@@ -1,6 +1,7 @@
 """Replays held against reality: real answers of the pair here, and what their own costs say that they should take.
 
-Costs come from every other answer and are judged on the rest, so that no answer explains itself.
+Costs are taken twice: from all answers, so that the error is what the cost model leaves out; and from every other
+answer and judged on the rest, so that no answer explains itself and a machine that is not quiet shows as well.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 from core.bench.machines import Cost, Machine
-from core.bench.replay import Always, Plan, replay
+from core.bench.replay import Always, Plan, ReplayedStep, replay
 from core.bench.trace import Trace, weights_sha256
 from core.engine.branches import Outcomes
 from core.engine.controller import Choice, Controller
@@ -36,6 +37,8 @@ class Checked:
     replayed_tokens_per_second: float
     measured_tokens_per_step: float
     replayed_tokens_per_step: float
+    split_error: float
+    """Of the speed replayed with costs of other answers, as a share of the measured one."""
 
     @property
     def error(self) -> float:
@@ -68,17 +71,18 @@ def check_replay(
         for mode in loaded.modes:
             progress(f"prompt {index + 1} of {len(used.prompts)}, mode {mode}")
             real[mode].append(_decode(loaded, used, index, prompt, mode, rows))
-    judged = replace(used, prompts=used.prompts[1::2], answers=used.answers[1::2])
     assert loaded.programs is not None
     columns = loaded.programs.drafter.width
-    plain = [timed for answer in real["plain"][::2] for timed in answer]
-    machines: dict[Mode, Machine] = {
-        mode: _machine(plain, [timed for answer in answers[::2] for timed in answer], rows, columns)
-        for mode, answers in real.items()
-        if mode != "auto"
-    }
+    rest = replace(used, prompts=used.prompts[1::2], answers=used.answers[1::2])
+    all_costs = _machines(real, rows, columns)
+    half_costs = _machines({mode: answers[::2] for mode, answers in real.items()}, rows, columns)
     return [
-        _checked(mode, [t for answer in answers[1::2] for t in answer], judged, machines, rows)
+        _checked(
+            mode,
+            _figures(answers),
+            _replayed(mode, used, all_costs, rows),
+            _replayed(mode, rest, half_costs, rows)[0] / _figures(answers[1::2])[0] - 1,
+        )
         for mode, answers in real.items()
     ]
 
@@ -102,6 +106,16 @@ def _decode(loaded: LoadedPair, trace: Trace, index: int, prompt: str, mode: Mod
             return timed[:count]
         known += len(each.step.tokens)
     return timed
+
+
+def _machines(real: dict[Mode, list[list[_Timed]]], rows: int, columns: int) -> dict[Mode, Machine]:
+    """By mode: what its steps cost."""
+    plain = [timed for answer in real["plain"] for timed in answer]
+    return {
+        mode: _machine(plain, [timed for answer in answers for timed in answer], rows, columns)
+        for mode, answers in real.items()
+        if mode != "auto"
+    }
 
 
 def _machine(plain: Sequence[_Timed], steps: Sequence[_Timed], rows: int, columns: int) -> Machine:
@@ -137,27 +151,32 @@ def _mean(values: Iterable[float]) -> Cost:
     return Cost(fmean(known) if known else 0.0, _HERE)
 
 
-def _checked(mode: Mode, real: Sequence[_Timed], trace: Trace, machines: dict[Mode, Machine], rows: int) -> Checked:
+def _figures(answers: Sequence[Sequence[_Timed]]) -> tuple[float, float]:
+    """Tokens a second and a step."""
+    timed = [each for answer in answers for each in answer]
+    tokens = sum(len(each.step.tokens) for each in timed)
+    return tokens / sum(each.ms for each in timed) * 1e3, tokens / len(timed)
+
+
+def _replayed(mode: Mode, trace: Trace, machines: dict[Mode, Machine], rows: int) -> tuple[float, float]:
+    """Tokens a second and a step. The engine's averages begin anew with every answer, as they did in the real ones."""
     plan: Plan = Always(Choice(mode, 1 if mode == "plain" else rows))
     if mode == "auto":
-        gpu, ane = machines["gpu"], machines["ane"]
-        both = replace(ane, gpu_draft=gpu.gpu_draft)
+        both = replace(machines["ane"], gpu_draft=machines["gpu"].gpu_draft)
         plan = Controller(both.controller_costs(("gpu", "ane"), rows))
-    columns = machines["plain"].columns
-    answers = [
+
+    def step_ms(step: ReplayedStep) -> float:
+        return machines[step.mode].step_ms(step)
+
+    steps = [
         step
         for answer in trace.answers
-        for steps in replay(
-            replace(trace, answers=(answer,)), plan, columns, lambda step: machines[step.mode].step_ms(step)
-        )
-        for step in steps
+        for taken in replay(replace(trace, answers=(answer,)), plan, machines["plain"].columns, step_ms)
+        for step in taken
     ]
-    total_ms = sum(machines[step.mode].step_ms(step) for step in answers)
-    tokens = sum(len(each.step.tokens) for each in real)
-    return Checked(
-        mode,
-        tokens / sum(each.ms for each in real) * 1e3,
-        sum(step.tokens for step in answers) / total_ms * 1e3,
-        tokens / len(real),
-        sum(step.tokens for step in answers) / len(answers),
-    )
+    tokens = sum(step.tokens for step in steps)
+    return tokens / sum(map(step_ms, steps)) * 1e3, tokens / len(steps)
+
+
+def _checked(mode: Mode, real: tuple[float, float], replayed: tuple[float, float], split_error: float) -> Checked:
+    return Checked(mode, real[0], replayed[0], real[1], replayed[1], split_error)

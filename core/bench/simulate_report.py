@@ -115,12 +115,13 @@ def check_table(checked: Sequence[Checked]) -> str:
     """Replays against reality."""
     lines = [
         "| mode | tok/s, measured here | tok/s, replayed with costs measured here | error of the replay "
-        "| tokens a step, measured | tokens a step, replayed |",
-        "|---|---|---|---|---|---|",
+        "| error with costs of other answers | tokens a step, measured | tokens a step, replayed |",
+        "|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| `{each.mode}` | {each.measured_tokens_per_second:.2f} | {each.replayed_tokens_per_second:.2f} "
-        f"| {each.error:+.1%} | {each.measured_tokens_per_step:.3f} | {each.replayed_tokens_per_step:.3f} |"
+        f"| {each.error:+.1%} | {each.split_error:+.1%} "
+        f"| {each.measured_tokens_per_step:.3f} | {each.replayed_tokens_per_step:.3f} |"
         for each in checked
     ]
     return "\n".join(lines)
