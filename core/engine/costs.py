@@ -48,7 +48,7 @@ class Costs(msgspec.Struct, frozen=True):
         verify_ms = self.verify_ms[rows - 1] + depth * self.verify_ms_per_position[rows - 1]
         if mode == "mirror":
             assert self.beside is not None
-            return self.beside * verify_ms + self.head_ms + (1 - hit) * self.draft_ms["ane"]
+            return self.beside * verify_ms + self.head_ms + (1 - hit) * max(0.0, self.draft_ms["ane"] - self.head_ms)
         return verify_ms + self.draft_ms.get(mode, 0.0)
 
 

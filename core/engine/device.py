@@ -12,3 +12,13 @@ def on_cpu() -> bool:
     of a pass), so work queued behind a pass delays the news of that pass. On a GPU it returns at once.
     """
     return bool(mx.default_device() == mx.Device(mx.cpu))
+
+
+def reset_peak_memory() -> None:
+    """Let `peak_memory_bytes` begin anew."""
+    mx.reset_peak_memory()
+
+
+def peak_memory_bytes() -> int:
+    """The most that MLX's arrays took at once."""
+    return int(mx.get_peak_memory())

@@ -14,6 +14,7 @@ from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
 from core.engine.target import Target
 from core.errors import Cancelled
+from core.kernel_messages import Precision
 from core.machine import usable_cores
 from core.paths import kernels_dir
 
@@ -68,7 +69,9 @@ def main_device(placements: Sequence[ane.Placement]) -> str:
     return "Core ML"
 
 
-def load_programs(folder: Path, target: Target, cancelled: Callable[[], bool] = lambda: False) -> Programs:
+def load_programs(
+    folder: Path, target: Target, cancelled: Callable[[], bool] = lambda: False, precision: Precision = "w8a16"
+) -> Programs:
     """The programs of the draft in `folder`, whose taps `target` has on.
 
     Prepared once and kept on the disk; the first time on a Mac may take minutes. Raises as `AneDrafter` does,
@@ -76,10 +79,25 @@ def load_programs(folder: Path, target: Target, cancelled: Callable[[], bool] = 
     """
     runtime, runs_on = ane.CpuRuntime(), ane.system_runtime()
     first, *others = _widths(ane.inspect_draft(folder).block_size, runs_on)
-    programs = _load(folder, first, runtime, cancelled)
+    programs = _load(folder, first, runtime, cancelled, precision)
     for width in others:
-        programs += [program for program in _load(folder, width, runtime, cancelled) if "x" in program.inputs]
+        programs += [
+            program for program in _load(folder, width, runtime, cancelled, precision) if "x" in program.inputs
+        ]
     return Programs(AneDrafter(folder, programs, target), runtime, runs_on)
+
+
+def making_s(folder: Path, precision: Precision) -> float:
+    """What preparing the programs of `load_programs` took when it was done, in seconds. They are kept on the disk.
+
+    Raises `ane.AneError`.
+    """
+    widths = _widths(ane.inspect_draft(folder).block_size, ane.system_runtime())
+    kept = [
+        ane.compile_kernels(folder, kernels_dir(), precision=precision, width=width, context=_CONTEXT)
+        for width in widths
+    ]
+    return sum(second for kernels in kept for second in kernels.seconds.values())
 
 
 def _widths(block: int, runs_on: Literal["cpu", "coreml"]) -> list[int]:
@@ -89,22 +107,26 @@ def _widths(block: int, runs_on: Literal["cpu", "coreml"]) -> list[int]:
     return sorted({narrow, max(narrow, _BRANCH_COLUMNS)})
 
 
-def _load(folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool]) -> list[ane.Program]:
+def _load(
+    folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool], precision: Precision
+) -> list[ane.Program]:
     """The kept programs; on the processor, where the disk does not take them, programs in memory alone."""
     try:
         try:
-            return _load_kept(folder, width, runtime, cancelled)
+            return _load_kept(folder, width, runtime, cancelled, precision)
         except ane.CorruptKernels as error:
             log.warning("%s They are made anew.", error)
-            return _load_kept(folder, width, runtime, cancelled)
+            return _load_kept(folder, width, runtime, cancelled, precision)
     except (ane.WriteFailed, ane.CorruptKernels) as error:
         if ane.system_runtime() != "cpu":
             raise
         log.warning("%s They are kept in memory alone.", error)
-        return runtime.load(folder, width=width, context=_CONTEXT)
+        return runtime.load(folder, precision=precision, width=width, context=_CONTEXT)
 
 
-def _load_kept(folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool]) -> list[ane.Program]:
+def _load_kept(
+    folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool], precision: Precision
+) -> list[ane.Program]:
     def progress(*_: object) -> None:
         if cancelled():
             raise Cancelled("Stopped while loading.")
@@ -113,5 +135,5 @@ def _load_kept(folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Cal
         cache = kernels_dir()
     except OSError as error:
         raise ane.WriteFailed(f"The folder for prepared kernels cannot be made: {error}.") from error
-    kernels = ane.compile_kernels(folder, cache, width=width, context=_CONTEXT, progress=progress)
+    kernels = ane.compile_kernels(folder, cache, precision=precision, width=width, context=_CONTEXT, progress=progress)
     return ane.load_kernels(kernels, runtime)
