@@ -1,0 +1,21 @@
+"""How a pair can decode."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Mode = Literal["plain", "gpu", "ane", "mirror", "auto"]
+"""`plain`: no draft. `gpu`: the draft runs in MLX, after each verification. `ane`: it runs as Core ML programs, after
+each verification. `mirror`: as programs beside the verification, for its likely outcomes. `auto`: each step as
+measured costs and acceptance say."""
+MODES: tuple[Mode, ...] = ("auto", "plain", "gpu", "ane", "mirror")
+
+
+class MissingMode(msgspec.Struct, frozen=True):
+    """A mode that cannot be used."""
+
+    mode: Mode
+    reason: str
+    """A sentence for the user."""
