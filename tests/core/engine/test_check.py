@@ -186,11 +186,30 @@ def test_a_broken_engine_is_found_where_its_answer_goes_wrong(
     assert not found.near_tie
 
 
-def ids_of(pair: LoadedPair) -> list[int]:
-    return pair.tokenizer.encode(PROMPT, parse_special=True)
+def test_what_a_broken_mode_leaves_behind_does_not_reach_plain_decoding(
+    tiny: LoadedPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = (PROMPT, "a dog")
+    plain = [run(tiny.target, tiny.drafter, ids_of(tiny, prompt), max_tokens=TOKENS).tokens for prompt in prompts]
+    monkeypatch.setattr(Transaction, "commit", keep_every_row)
+    checked = [event for event in events(tiny, *prompts) if isinstance(event, CheckedPrompt) and event.divergence]
+    assert len(checked) == 2
+    for event in checked:
+        found, text = event.divergence, plain[event.prompt]
+        assert found is not None
+        assert found.mode_token is not None
+        assert found.plain_token == text[found.position]
+        ids = ids_of(tiny, prompts[event.prompt])
+        assert found.margin == pytest.approx(margin(tiny, ids, text, found.position, found.mode_token), abs=1e-4)
 
 
-def margin(pair: LoadedPair, ids: list[int], answer: list[int], position: int, other: int, temperature: float) -> float:
+def ids_of(pair: LoadedPair, prompt: str = PROMPT) -> list[int]:
+    return pair.tokenizer.encode(prompt, parse_special=True)
+
+
+def margin(
+    pair: LoadedPair, ids: list[int], answer: list[int], position: int, other: int, temperature: float = 0.0
+) -> float:
     """By how much the target prefers its token to the other, from one pass over the whole text."""
     text = [*ids, *answer[:position]]
     logits = pair.target.forward(mx.array(text), pair.target.make_cache()).logits[-1]
