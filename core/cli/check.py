@@ -128,7 +128,7 @@ def _heading(request: Check, event: CheckStarted) -> str:
             *(f"Not checked: {missing.mode}. {missing.reason}" for missing in event.missing),
             "Tokens per second, and how the answer compares with the plain one: = equal, ~ near-tie, ! different",
             "",
-            "prompt" + "".join(f"{mode:>10}  " for mode in event.modes),
+            "prompt" + "  ".join(f"{mode:>10}" for mode in event.modes),
         ]
     )
 
