@@ -37,7 +37,7 @@ class CheckStarted(Message, frozen=True):
     modes: tuple[Mode, ...]
     """In the order in which each prompt is decoded; `plain` comes first."""
     missing: tuple[MissingMode, ...]
-    """Modes that were wanted and cannot be used."""
+    """Modes that the pair might have and cannot use."""
     prompts: int
 
 

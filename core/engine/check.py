@@ -19,12 +19,13 @@ from core.check_messages import Check, CheckedPrompt, CheckStarted, Divergence, 
 from core.engine.answer import check_options
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
-from core.engine.measure import Runs, answer_of, decode_anew, speed, tokens_per_step
+from core.engine.measure import decode_anew
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
 from core.engine.session import Session
+from core.engine.step_figures import hit_rate, overlap
 from core.errors import BadRequest, Cancelled, PromptTooLong
-from core.protocol import MODES, ChatMessage, GenerateOptions, MissingMode, Mode, Progress
+from core.protocol import ChatMessage, GenerateOptions, MissingMode, Mode, Progress
 
 NEAR_TIE_LOGITS = 1e-3
 """In float32: twelve times what passes of different widths were seen to differ by (8e-5 on the demo pair, OpenBLAS)."""
@@ -37,20 +38,22 @@ gives the same row at every width."""
 class _Findings:
     """What is known of one mode so far."""
 
-    runs: Runs = field(default_factory=Runs)
+    answers: list[list[DecodeStep]] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
 
     def verdict(self, mode: Mode, prompts: int) -> ModeVerdict:
+        steps = [step for answer in self.answers for step in answer]
+        timed = [answer for answer in self.answers if len(answer) > 1]
         worst_first = sorted(self.divergences, key=lambda divergence: divergence.near_tie)  # keeps their order else
         return ModeVerdict(
             mode=mode,
             equal=prompts - len(worst_first),
             prompts=prompts,
             first_divergence=worst_first[0] if worst_first else None,
-            tokens_per_second=median(self.runs.tokens_per_second or [0.0]),
-            accepted_per_step=median(self.runs.tokens_per_step or [0.0]),
-            hit_rate=self.runs.hit_rate,
-            overlap=self.runs.overlap,
+            tokens_per_second=median([speed(answer) for answer in timed] or [0.0]),
+            accepted_per_step=median([tokens_per_step(answer) for answer in timed] or [0.0]),
+            hit_rate=hit_rate(steps),
+            overlap=overlap(steps),
         )
 
 
@@ -67,7 +70,8 @@ class PairCheck:
         self._options = GenerateOptions(
             max_tokens=request.max_tokens, temperature=request.temperature, seed=request.seed
         )
-        self._missing = () if request.modes else _missing_modes(loaded)
+        # A mode that was named and is missing is refused; the others are told.
+        self._missing = tuple(MissingMode(mode, reason) for mode, reason in loaded.missing.items())
         self._prompts = [_rendered(loaded, request.prompts, index) for index in range(len(request.prompts))]
         self._limits = Limits(request.max_tokens, loaded.tokenizer.eos_ids, loaded.block_size)
         self._loaded = replace(loaded, session=Session(loaded.target, loaded.drafter))
@@ -91,7 +95,7 @@ class PairCheck:
                 elif plain != answer_of(steps):
                     divergence = self._divergence(prompt, plain, answer_of(steps))
                     findings[mode].divergences.append(divergence)
-                findings[mode].runs.add_run(self._request.prompts[prompt], steps)
+                findings[mode].answers.append(steps)
                 done += 1
                 yield _checked_prompt(mode, prompt, steps, divergence, fell_back)
         yield Verdict(tuple(findings[mode].verdict(mode, prompts) for mode in modes))
@@ -151,6 +155,22 @@ class PairCheck:
         return forward.logits
 
 
+def answer_of(steps: Sequence[DecodeStep]) -> tuple[int, ...]:
+    """All tokens."""
+    return tuple(token for step in steps for token in step.tokens)
+
+
+def speed(steps: Sequence[DecodeStep]) -> float:
+    """Tokens after the first over the time since the first; 0 for one step, which reads the prompt's last token."""
+    tokens = sum(len(step.tokens) for step in steps[1:])
+    return tokens / (steps[-1].done_s - steps[0].done_s) if tokens else 0.0
+
+
+def tokens_per_step(steps: Sequence[DecodeStep]) -> float:
+    """Of the steps after the first; 0 for one step."""
+    return sum(len(step.tokens) for step in steps[1:]) / max(len(steps) - 1, 1)
+
+
 def near_tie_logits(logit: mx.array) -> float:
     """Below which difference another logit is as good as this one: rounding alone may turn their order round."""
     step = float(mx.finfo(logit.dtype).eps) * abs(_number(logit))
@@ -167,21 +187,16 @@ def _compared_modes(loaded: LoadedPair, request: Check) -> tuple[Mode, ...]:
     wanted: tuple[Mode, ...] = ("plain", *modes)
     for mode in wanted:
         check_options(GenerateOptions(mode, max_tokens=request.max_tokens), loaded)
-    if not modes:
+    if loaded.drafter is None:
         raise BadRequest(
-            f"There is no mode to compare with plain decoding: {_reason(loaded, 'gpu')}", "Choose a pair with a draft."
+            f"{loaded.pair.name} has no draft: there is nothing to compare with plain decoding.",
+            "Choose a pair with a draft.",
         )
+    if not modes:
+        raise BadRequest("A check needs a mode beside plain.")
     if not request.prompts:
         raise BadRequest("A check needs at least one prompt.")
     return modes
-
-
-def _missing_modes(loaded: LoadedPair) -> tuple[MissingMode, ...]:
-    return tuple(MissingMode(mode, _reason(loaded, mode)) for mode in MODES if mode not in loaded.modes)
-
-
-def _reason(loaded: LoadedPair, mode: Mode) -> str:
-    return loaded.missing.get(mode, "The pair has no draft.")
 
 
 def _rendered(loaded: LoadedPair, prompts: Sequence[str], index: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Times every mode on the same prompts in turns, for `mirror-sd bench`; and what it shares with `mirror-sd check`."""
+"""Times every mode on the same prompts in turns, for `mirror-sd bench`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from core.engine.spans import beside_s
 from core.errors import BadRequest, Cancelled
 from core.protocol import Benchmark, BenchmarkDone, ChatMessage, GenerateOptions, Mode, ModeTiming, Progress
 
-_GREEDY = GenerateOptions()
-
 
 @dataclass
-class Runs:
+class _Runs:
     """What was measured of one mode."""
 
     tokens_per_second: list[float] = field(default_factory=list)
@@ -35,14 +33,16 @@ class Runs:
     overlapped_s: float = 0.0
 
     def add_run(self, prompt: str, steps: list[DecodeStep]) -> None:
-        """Take one answer."""
+        """Take one answer. The first step is the prompt's last row: it is not decoding."""
         rest = steps[1:]
-        self.texts[prompt] = answer_of(steps)
+        seconds = steps[-1].done_s - steps[0].done_s
+        self.texts[prompt] = tuple(token for step in steps for token in step.tokens)
         if not rest:
             return
-        self.tokens_per_second.append(speed(steps))
-        self.tokens_per_step.append(tokens_per_step(steps))
-        self.step_ms.append(decode_s(steps) * 1e3 / len(rest))
+        tokens = sum(len(step.tokens) for step in rest)
+        self.tokens_per_second.append(tokens / seconds)
+        self.tokens_per_step.append(tokens / len(rest))
+        self.step_ms.append(seconds * 1e3 / len(rest))
         for step in rest:
             self.draft_ms.append(step.draft_ms)
             self.verify_ms.append(step.verify_ms)
@@ -52,17 +52,7 @@ class Runs:
         self.drafted_s += sum(step.draft_ms for step in steps) / 1e3
         self.overlapped_s += beside_s(span for step in steps for span in step.busy)
 
-    @property
-    def hit_rate(self) -> float | None:
-        """Of the steps whose outcome was guessed, the share that was guessed right; None where nothing was guessed."""
-        return self.hits / self.guessed if self.guessed else None
-
-    @property
-    def overlap(self) -> float:
-        """The share of the draft's time that lay beside the target's."""
-        return self.overlapped_s / self.drafted_s if self.drafted_s else 0.0
-
-    def timing(self, mode: Mode, plain: Runs) -> ModeTiming:
+    def timing(self, mode: Mode, plain: _Runs) -> ModeTiming:
         """Medians and spread, against plain. Raises `BadRequest` where every answer ended at once."""
         if not self.tokens_per_second or not plain.tokens_per_second:
             raise BadRequest("The answers were too short to be timed.", "Give other prompts.")
@@ -78,8 +68,8 @@ class Runs:
             speed_up=median(self.tokens_per_second) / median(plain.tokens_per_second),
             break_even=median(self.step_ms) / median(plain.step_ms),
             same_text=sum(self.texts[prompt] == text for prompt, text in plain.texts.items()),
-            hit_rate=self.hit_rate,
-            overlap=self.overlap,
+            hit_rate=self.hits / self.guessed if self.guessed else None,
+            overlap=self.overlapped_s / self.drafted_s if self.drafted_s else 0.0,
         )
 
 
@@ -95,7 +85,7 @@ def measure_modes(
     widths = {
         mode: check_options(GenerateOptions(mode, request.width, request.max_tokens), loaded) for mode in loaded.modes
     }
-    runs = {mode: Runs() for mode in loaded.modes}
+    runs = {mode: _Runs() for mode in loaded.modes}
     work = [(prompt, mode) for _ in range(request.runs) for prompt in request.prompts for mode in loaded.modes]
     for done, (prompt, mode) in enumerate(work):
         yield Progress(f"decoding in mode {mode}", done, len(work))
@@ -109,6 +99,9 @@ def _answer(
 ) -> list[DecodeStep]:
     ids = render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids
     return decode_anew(loaded, ids, mode, Limits(max_tokens, loaded.tokenizer.eos_ids, width), cancelled=cancelled)
+
+
+_GREEDY = GenerateOptions()
 
 
 def decode_anew(
@@ -133,23 +126,3 @@ def decode_anew(
     if steps[-1].finish == "cancelled":
         raise Cancelled("Stopped while decoding.")
     return steps
-
-
-def answer_of(steps: Sequence[DecodeStep]) -> tuple[int, ...]:
-    """All tokens."""
-    return tuple(token for step in steps for token in step.tokens)
-
-
-def decode_s(steps: Sequence[DecodeStep]) -> float:
-    """From the first token to the last. The first step is the prompt's last row: it is not decoding."""
-    return steps[-1].done_s - steps[0].done_s
-
-
-def speed(steps: Sequence[DecodeStep]) -> float:
-    """Tokens after the first over the time since the first; 0 for one step."""
-    return sum(len(step.tokens) for step in steps[1:]) / decode_s(steps) if len(steps) > 1 else 0.0
-
-
-def tokens_per_step(steps: Sequence[DecodeStep]) -> float:
-    """Of the steps after the first; 0 for one step."""
-    return sum(len(step.tokens) for step in steps[1:]) / (len(steps) - 1) if len(steps) > 1 else 0.0
