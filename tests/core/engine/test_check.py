@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -318,9 +319,7 @@ def test_it_stops_between_any_two_passes(tiny: LoadedPair, monkeypatch: pytest.M
 
 def test_modes_that_are_missing_are_told_with_their_reason(tiny: LoadedPair) -> None:
     missing = dict.fromkeys(("ane", "mirror"), "No programs.")
-    partly = LoadedPair(
-        tiny.pair, tiny.target, tiny.tokenizer, tiny.drafter, tiny.session, tiny.plain_cost, None, missing
-    )  # type: ignore[arg-type]
+    partly = replace(tiny, missing=missing)
     started = events(partly)[0]
     assert isinstance(started, CheckStarted)
     assert started.modes[:2] == ("plain", "gpu")
@@ -331,7 +330,7 @@ def test_modes_that_are_missing_are_told_with_their_reason(tiny: LoadedPair) -> 
 
 
 def test_without_a_draft_there_is_nothing_to_compare(tiny: LoadedPair) -> None:
-    plain = LoadedPair(Pair("t", "", None), tiny.target, tiny.tokenizer, None, Session(tiny.target, None), PlainCost())
+    plain = replace(tiny, drafter=None, session=Session(tiny.target, None))
     with pytest.raises(BadRequest, match="has no draft: there is nothing to compare"):
         events(plain)
     with pytest.raises(BadRequest, match="has no draft"):
