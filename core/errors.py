@@ -57,6 +57,14 @@ class DemoTargetMissing(MirrorError):
     """The package that carries the demo target is not installed."""
 
 
+class UnknownPair(MirrorError):
+    """No pair has the name that was given."""
+
+
+class UnreadablePrompts(MirrorError):
+    """A file of prompts is empty, too large, or not what its name says."""
+
+
 class UselessConversations(MirrorError):
     """A target's conversations with itself are too short, or go in circles: no draft can be trained on them."""
 

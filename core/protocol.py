@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from core.check_messages import Check, CheckedPrompt, CheckStarted, Verdict
 from core.errors import Problem, ProtocolError
 from core.kernel_messages import (
     BuildKernels,
@@ -27,14 +28,11 @@ from core.kernel_messages import (
     PlaceKernels,
 )
 from core.message import Message
+from core.modes import MODES as MODES
+from core.modes import MissingMode as MissingMode
+from core.modes import Mode as Mode
 from core.pairs import Pair
 
-Mode = Literal["plain", "gpu", "ane", "mirror", "auto", "lookup"]
-"""`plain`: no draft. `gpu`: the draft runs in MLX, after each verification. `ane`: it runs as Core ML programs, after
-each verification. `mirror`: as programs beside the verification, for its likely outcomes. `auto`: each step as
-measured costs and acceptance say. `lookup`: proposes what followed the same tokens earlier in the text; not among
-`MODES`, the ones that can be asked for."""
-MODES: tuple[Mode, ...] = ("auto", "plain", "gpu", "ane", "mirror")
 Origin = Literal["draft", "correction", "bonus", "plain"]
 ChangeCause = Literal["choice", "failure"]
 """`choice`: another mode is expected to be faster here. `failure`: the one before cannot go on."""
@@ -121,7 +119,7 @@ class Shutdown(Message, frozen=True):
     """Free everything and end the process with exit code 0."""
 
 
-Request = Load | Unload | Generate | Cancel | Benchmark | Shutdown | KernelRequest
+Request = Load | Unload | Generate | Cancel | Benchmark | Check | Shutdown | KernelRequest
 
 
 # ------------------------------------------------------------------ events
@@ -179,14 +177,6 @@ class Progress(Message, frozen=True):
     done: int
     total: int
     """In steps of equal meaning; 0 where the total is not known."""
-
-
-class MissingMode(msgspec.Struct, frozen=True):
-    """A mode that cannot be used."""
-
-    mode: Mode
-    reason: str
-    """A sentence for the user."""
 
 
 class Loaded(Message, frozen=True):
@@ -380,6 +370,9 @@ Event = (
     | ModeChanged
     | Done
     | BenchmarkDone
+    | CheckStarted
+    | CheckedPrompt
+    | Verdict
     | KernelProgress
     | KernelsBuilt
     | KernelsCompiled
@@ -395,6 +388,7 @@ _LAST_EVENT: dict[type[Request], type[Event]] = {
     Unload: Unloaded,
     Generate: Done,
     Benchmark: BenchmarkDone,
+    Check: Verdict,
     BuildKernels: KernelsBuilt,
     CompileKernels: KernelsCompiled,
     ListKernels: KernelList,

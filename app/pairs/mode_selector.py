@@ -32,6 +32,7 @@ def mode_label(mode: Mode, devices: Devices) -> str:
         "gpu": "GPU draft" if devices.on_gpu else "CPU draft",
         "ane": "Neural Engine draft" if devices.programs_on == "Neural Engine" else "Compiled draft",
         "mirror": "Mirror",
+        "lookup": "Prompt lookup",
     }
     return labels[mode]
 

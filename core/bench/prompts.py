@@ -1,7 +1,15 @@
-"""The fixed prompts of benchmarks, of `mirror-sd bench`, and of the comparison of modes in the tests.
+"""The fixed prompts of benchmarks, of `mirror-sd bench` and `check`; and prompts from a user's file.
 
 Forty of several kinds: the text of an answer decides how well a draft does.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from core.errors import MissingFile, UnreadablePrompts
 
 PROMPTS: tuple[str, ...] = (
     # Talk and explanation
@@ -53,3 +61,26 @@ PROMPTS: tuple[str, ...] = (
 
 FEW_PROMPTS: tuple[str, ...] = PROMPTS[::4]
 """Ten of them, for what has to be quick."""
+
+_MOST_BYTES = 4 << 20
+
+
+def read_prompts(path: Path) -> tuple[str, ...]:
+    """The prompts in a file: a JSON list of strings where its name ends in .json, else one a line.
+
+    Blank ones are left out. Raises `MissingFile` and `UnreadablePrompts`.
+    """
+    if not path.is_file():
+        raise MissingFile(f"There is no file {path}.", "Name a text file with one prompt a line.")
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UnreadablePrompts(f"{path} is too large for a file of prompts.", f"At most {_MOST_BYTES:,} bytes.")
+        text = path.read_text(encoding="utf-8-sig")
+        prompts = msgspec.json.decode(text, type=list[str]) if path.suffix == ".json" else text.split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadablePrompts(f"{path} cannot be read as text.", "Save it as UTF-8.", str(error)) from error
+    except msgspec.DecodeError as error:
+        raise UnreadablePrompts(f"{path} is no JSON list of strings.", detail=str(error)) from error
+    if kept := tuple(prompt.strip() for prompt in prompts if prompt.strip()):
+        return kept
+    raise UnreadablePrompts(f"There are no prompts in {path}.", "Write one a line.")

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from core.client import Call, EngineClient
-from core.errors import Problem
-from core.pairs import Pair, pair_from_paths
+from core.errors import BadRequest, Problem
+from core.pairs import Pair, pair_by_name, pair_from_paths
 from core.protocol import Event, Progress
 
 EXIT_FAILED = 1
@@ -23,13 +23,18 @@ EXIT_INTERRUPTED = 130
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
-    """`--target` and `--draft`; without them the demo pair is taken."""
+    """`--pair`, or `--target` and `--draft`; without them the demo pair is taken."""
+    parser.add_argument("--pair", metavar="NAME", help="a pair by its name: demo")
     parser.add_argument("--target", metavar="PATH", help="a GGUF file or a Hugging Face model folder")
     parser.add_argument("--draft", metavar="DIR", help="a DFlash draft folder made for this target")
 
 
 def chosen_pair(arguments: argparse.Namespace) -> Pair:
-    """The pair that the options name. Raises `DemoTargetMissing`."""
+    """The pair that the options name. Raises `DemoTargetMissing`, `UnknownPair`, and `BadRequest` for two of them."""
+    if arguments.pair is not None:
+        if arguments.target or arguments.draft:
+            raise BadRequest("The pair is named twice.", "Give --pair alone, or --target and --draft.")
+        return pair_by_name(arguments.pair)
     return pair_from_paths(arguments.target, arguments.draft)
 
 

@@ -213,11 +213,11 @@ class OnChange(Protocol):
         """From the next step on it is `mode`; `reason` is a sentence for the user."""
 
 
-def _ignore(mode: Mode, reason: str, cause: ChangeCause) -> None:
-    pass
+def ignore_change(mode: Mode, reason: str, cause: ChangeCause) -> None:
+    """See `OnChange`."""
 
 
-def make_source(mode: Mode, loaded: LoadedPair, sampler: Sampler, changed: OnChange = _ignore) -> Source:
+def make_source(mode: Mode, loaded: LoadedPair, sampler: Sampler, changed: OnChange = ignore_change) -> Source:
     """The source of proposals for a mode that the pair has."""
     if mode == "auto" and loaded.controller is not None:
         make = partial(_drafting, loaded=loaded, sampler=sampler, changed=changed)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from core.engine.answer import check_options, make_source
+from core.engine.answer import OnChange, check_options, ignore_change, make_source
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
@@ -71,7 +71,7 @@ def measure_modes(
 ) -> Iterator[Progress | BenchmarkDone]:
     """Decode every prompt greedily in every mode, `runs` times, the modes in turns so that noise meets both.
 
-    Raises `BadRequest` for impossible options and `Cancelled` between answers.
+    Raises `BadRequest` for impossible options, and `Cancelled`.
     """
     if request.runs < 1 or not request.prompts:
         raise BadRequest("A benchmark needs at least one run of one prompt.")
@@ -81,23 +81,41 @@ def measure_modes(
     runs = {mode: _Runs() for mode in loaded.modes}
     work = [(prompt, mode) for _ in range(request.runs) for prompt in request.prompts for mode in loaded.modes]
     for done, (prompt, mode) in enumerate(work):
-        if cancelled():
-            raise Cancelled("The benchmark was stopped.")
         yield Progress(f"decoding in mode {mode}", done, len(work))
-        runs[mode].add_run(prompt, _answer(loaded, prompt, mode, widths[mode], request.max_tokens))
+        runs[mode].add_run(prompt, _answer(loaded, prompt, mode, widths[mode], request.max_tokens, cancelled))
     timings = tuple(measured.timing(mode, runs["plain"]) for mode, measured in runs.items())
     yield BenchmarkDone(timings, max(widths.values()), len(request.prompts))
 
 
-def _answer(loaded: LoadedPair, prompt: str, mode: Mode, width: int, max_tokens: int) -> list[DecodeStep]:
+def _answer(
+    loaded: LoadedPair, prompt: str, mode: Mode, width: int, max_tokens: int, cancelled: Callable[[], bool]
+) -> list[DecodeStep]:
     ids = render_prompt(loaded.tokenizer, [ChatMessage("user", prompt)]).ids
-    return decode_anew(loaded, ids, mode, Limits(max_tokens, loaded.tokenizer.eos_ids, width))
+    return decode_anew(loaded, ids, mode, Limits(max_tokens, loaded.tokenizer.eos_ids, width), cancelled=cancelled)
 
 
-def decode_anew(loaded: LoadedPair, prompt: Sequence[int], mode: Mode, limits: Limits) -> list[DecodeStep]:
-    """All steps of a greedy answer that reads its whole prompt: nothing of earlier ones is reused, in any mode."""
-    sampler = Sampler(GenerateOptions(), loaded.target.vocab_size)
+_GREEDY = GenerateOptions()
+
+
+def decode_anew(
+    loaded: LoadedPair,
+    prompt: Sequence[int],
+    mode: Mode,
+    limits: Limits,
+    options: GenerateOptions = _GREEDY,
+    cancelled: Callable[[], bool] = lambda: False,
+    changed: OnChange = ignore_change,
+) -> list[DecodeStep]:
+    """All steps of an answer that reads its whole prompt: nothing of earlier ones is reused, in any mode.
+
+    `options` are those of sampling; `changed` is told of changes of mode. Raises `Cancelled`.
+    """
+    sampler = Sampler(options, loaded.target.vocab_size)
     loaded.session.trim_to(0)
-    for _ in loaded.session.prefill(prompt, lambda: False):
+    for _ in loaded.session.prefill(prompt, cancelled):
         pass
-    return list(decode(loaded.session, prompt[-1], make_source(mode, loaded, sampler), sampler, limits))
+    source = make_source(mode, loaded, sampler, changed)
+    steps = list(decode(loaded.session, prompt[-1], source, sampler, limits, cancelled))
+    if steps[-1].finish == "cancelled":
+        raise Cancelled("Stopped while decoding.")
+    return steps

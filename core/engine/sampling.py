@@ -46,7 +46,7 @@ class Sampler:
             columns = mx.arange(self._vocab_size)
             read = mx.cumsum((inputs[:, None] == columns).astype(mx.int32), axis=0) > 0
             logits = self._penalised(logits, read | mx.array(self._seen))
-        return mx.argmax(self._scores(logits, position), axis=-1)
+        return mx.argmax(self.scores(logits, position), axis=-1)
 
     def choose_in_turn(self, logits: mx.array, position: int) -> mx.array:
         """As `choose`, for a draft's block: row i assumes what was observed and the choices of rows 0..i-1."""
@@ -66,28 +66,32 @@ class Sampler:
             greatest.append(scores.max(axis=-1))
         return ranked[0], mx.stack(ranked[1:], axis=1), mx.sigmoid(greatest[0] - greatest[1])
 
-    def _scores_in_turn(self, logits: mx.array, position: int) -> mx.array:
-        if self._options.repetition_penalty == 1:
-            return self._scores(logits, position)
-        seen, columns = mx.array(self._seen), mx.arange(self._vocab_size)
-        rows: list[mx.array] = []
-        for row in range(logits.shape[0]):
-            scores = self._scores(self._penalised(logits[row : row + 1], seen), position + row)
-            seen = seen | (columns == mx.argmax(scores, axis=-1))
-            rows.append(scores)
-        return mx.concatenate(rows)
+    def scores(self, logits: mx.array, position: int) -> mx.array:
+        """[n, vocabulary] logits of positions `position`..., already penalised, to scores; lazily.
+
+        The greatest of a row is where the token is that is chosen: logits over the temperature with the noise, or the
+        logits themselves at temperature 0.
+        """
+        if self._options.temperature == 0:
+            return logits
+        scores = self._filtered(logits.astype(mx.float32) / self._options.temperature)
+        return scores + mx.stack([self._noise_row(position + row) for row in range(scores.shape[0])])
 
     def forget_before(self, position: int) -> None:
         """Positions below this one will not be asked for again."""
         for old in [kept for kept in self._noise if kept < position]:
             del self._noise[old]
 
-    def _scores(self, logits: mx.array, position: int) -> mx.array:
-        """What is greatest where the token is that is chosen."""
-        if self._options.temperature == 0:
-            return logits
-        scores = self._filtered(logits.astype(mx.float32) / self._options.temperature)
-        return scores + mx.stack([self._noise_row(position + row) for row in range(scores.shape[0])])
+    def _scores_in_turn(self, logits: mx.array, position: int) -> mx.array:
+        if self._options.repetition_penalty == 1:
+            return self.scores(logits, position)
+        seen, columns = mx.array(self._seen), mx.arange(self._vocab_size)
+        rows: list[mx.array] = []
+        for row in range(logits.shape[0]):
+            scores = self.scores(self._penalised(logits[row : row + 1], seen), position + row)
+            seen = seen | (columns == mx.argmax(scores, axis=-1))
+            rows.append(scores)
+        return mx.concatenate(rows)
 
     def _penalised(self, logits: mx.array, seen: mx.array) -> mx.array:
         """Repetition penalty (Keskar et al., 2019): what was seen loses, whatever the sign of its logit."""

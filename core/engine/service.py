@@ -16,6 +16,7 @@ import mlx.core as mx
 
 import ane
 from core import __version__
+from core.check_messages import Check
 from core.engine import BLAS, kernels
 from core.errors import BadRequest, Cancelled
 from core.kernel_messages import KernelRequest
@@ -73,6 +74,8 @@ class Service:
             yield from self._generate(request, cancelled)
         elif isinstance(request, Benchmark):
             yield from self._benchmark(request, cancelled)
+        elif isinstance(request, Check):
+            yield from self._check(request, cancelled)
         elif isinstance(request, KernelRequest):
             yield from kernels.answer(request, cancelled)
         else:
@@ -136,6 +139,16 @@ class Service:
         from core.engine.measure import measure_modes
 
         yield from measure_modes(self._pair(), request, cancelled)
+
+    def _check(self, request: Check, cancelled: IsCancelled) -> Iterator[Event]:
+        yield from self._load(request.pair, cancelled)
+        from mlx_lm.generate import wired_limit
+
+        from core.engine.check import PairCheck
+
+        loaded = self._pair()
+        with wired_limit(loaded.target.model):
+            yield from PairCheck(loaded, request, cancelled).events()
 
     def _pair(self) -> LoadedPair:
         assert self._loaded is not None

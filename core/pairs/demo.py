@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import assets
-from core.errors import DemoTargetMissing
+from core.errors import DemoTargetMissing, UnknownPair
 from core.pairs.pair import Pair
 
 DEMO_NAME = "SmolLM2 135M + DFlash demo"
@@ -34,6 +34,13 @@ def demo_pair() -> Pair:
 def demo_draft() -> str:
     """The folder of the draft that ships with Mirror SD."""
     return str(assets.path("demo-draft"))
+
+
+def pair_by_name(name: str) -> Pair:
+    """The pair of this name; `demo` is short for the demo pair's. Raises `UnknownPair`, `DemoTargetMissing`."""
+    if name.lower() in ("demo", DEMO_NAME.lower()):
+        return demo_pair()
+    raise UnknownPair(f"There is no pair named {name}.", "Name the demo pair (demo), or give --target and --draft.")
 
 
 def pair_from_paths(target: str | None, draft: str | None) -> Pair:

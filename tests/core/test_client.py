@@ -11,6 +11,7 @@ import sys
 import psutil
 import pytest
 
+from core.check_messages import Check, CheckedPrompt, CheckStarted, Verdict
 from core.client import EngineClient, describe_exit, worker_command, worker_environment
 from core.errors import WorkerDied, WorkerStartFailed
 from core.pairs import Pair
@@ -100,6 +101,43 @@ def test_an_answer_loads_the_pair_then_streams(loop, make_client, tiny_pair):
     again = loop(events_of(client, question(tiny_pair, max_tokens=30, mode="plain")))
     assert kinds(again) == [Prefill, Step, Done]
     assert again[-1].token_ids == done.token_ids
+
+
+def test_a_check_loads_the_pair_and_ends_with_a_verdict(loop, make_client, tiny_pair):
+    client = make_client()
+    events = loop(events_of(client, Check(tiny_pair, ("the cat", "the dog"), 10)))
+    modes = ("plain", "gpu", "ane", "mirror", "auto")
+    assert kinds(events) == [Progress, CheckStarted, *[Progress, CheckedPrompt] * 2 * len(modes), Verdict]
+    verdict = events[-1]
+    assert [(each.mode, each.equal) for each in verdict.modes] == [(mode, 2) for mode in modes]
+    assert verdict.lossless
+    again = loop(events_of(client, Check(tiny_pair, ("the cat",), 4, ("mirror",), 0.8, 5)))
+    assert kinds(again) == [CheckStarted, *[Progress, CheckedPrompt] * 2, Verdict]
+    assert again[-1].lossless
+
+
+def test_cancel_in_the_middle_of_a_check(loop, make_client, tiny_pair):
+    async def scenario(client):
+        call = await client.send(Check(tiny_pair, ("the cat",) * 20, 200))
+        events = []
+        async for event in call:
+            events.append(event)
+            if isinstance(event, CheckedPrompt):
+                await call.cancel()
+        return events
+
+    client = make_client()
+    events = loop(scenario(client))
+    assert events[-1].problem.kind == "Cancelled"
+    assert 1 <= sum(isinstance(event, CheckedPrompt) for event in events) < 20
+    assert loop(events_of(client, Check(tiny_pair, ("the cat",), 4, ("gpu",))))[-1].lossless
+
+
+def test_a_check_that_cannot_be_made_is_told(loop, make_client, tiny_pair):
+    client = make_client()
+    *_, failed = loop(events_of(client, Check(Pair("target alone", tiny_pair.target, None), ("the cat",))))
+    assert failed.problem.kind == "BadRequest"
+    assert "has no draft" in failed.problem.sentence
 
 
 def test_load_unload_and_load_again(loop, make_client, tiny_pair):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.check_messages import Check, CheckedPrompt, CheckStarted, Divergence, ModeVerdict, Verdict
 from core.errors import Problem, ProtocolError
 from core.kernel_messages import (
     BuildKernels,
@@ -40,6 +42,7 @@ from core.protocol import (
     GenerateOptions,
     Load,
     Loaded,
+    MissingMode,
     RequestFrame,
     Step,
     Unload,
@@ -56,6 +59,18 @@ PAIR = Pair("pair", "/models/target", None)
 REPORT = KernelReport({"fc.weight": 0.01}, ("fc.weight",), {})
 ENTRY = KernelEntry("0" * 16, "/kernels/0", 3, "/drafts/one", KernelOptions(), "cpu", ("layer0",), 1.0, 2.0)
 KERNEL_REQUESTS = [BuildKernels("", ""), CompileKernels(""), PlaceKernels(""), ListKernels(), CleanKernels(None)]
+DIVERGENCE = Divergence(1, 7, 5, "a", None, "", None, 1e-3, near_tie=False)
+CHECK = Check(PAIR, ("one", "two"), 8, ("gpu", "ane"), 0.5, 3)
+CHECK_EVENTS = [
+    CheckStarted(("plain", "gpu"), (MissingMode("ane", "No programs."),), 2),
+    CheckedPrompt("gpu", 1, 8, 12.5, 1.5, DIVERGENCE, ""),
+    Verdict(
+        (
+            ModeVerdict("plain", 2, 2, None, 10.0, 1.0, None, 0.0),
+            ModeVerdict("mirror", 1, 2, DIVERGENCE, 12.5, 1.5, 0.4, 0.8),
+        )
+    ),
+]
 LAST_OF = {
     KernelsBuilt: [BuildKernels],
     KernelsCompiled: [CompileKernels],
@@ -84,6 +99,7 @@ def payload(frame):
         ListKernels(),
         CleanKernels(("0123456789abcdef",)),
         CleanKernels(None),
+        CHECK,
     ],
     ids=lambda request_: type(request_).__name__,
 )
@@ -115,6 +131,21 @@ def test_events_about_kernels_come_back_and_end_what_they_answer(event):
     assert decode_event(payload(frame)) == frame
     ended = [type(request) for request in KERNEL_REQUESTS if ends(request, event)]
     assert ended == LAST_OF.get(type(event), [])
+
+
+@pytest.mark.parametrize("event", CHECK_EVENTS, ids=lambda event: type(event).__name__)
+def test_events_about_checks_come_back_and_can_be_hashed(event):
+    frame = EventFrame(3, event)
+    assert decode_event(payload(frame)) == frame
+    assert hash(event) == hash(decode_event(payload(frame)).body)
+    assert ends(CHECK, event) == isinstance(event, Verdict)
+
+
+def test_a_verdict_is_lossless_unless_a_mode_has_a_difference_that_is_no_near_tie():
+    near_tie = msgspec.structs.replace(DIVERGENCE, margin=1e-4, near_tie=True)
+    sound = ModeVerdict("gpu", 1, 2, near_tie, 12.5, 1.5, None, 0.0)
+    assert Verdict((sound,)).lossless
+    assert not Verdict((sound, msgspec.structs.replace(sound, first_divergence=DIVERGENCE))).lossless
 
 
 @given(st.binary(max_size=300))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import DemoTargetMissing
-from core.pairs import Pair, demo, demo_pair, pair_from_paths
+from core.errors import DemoTargetMissing, UnknownPair
+from core.pairs import DEMO_NAME, Pair, demo, demo_pair, pair_by_name, pair_from_paths
 
 
 def test_the_demo_pair_is_on_disk():
@@ -37,3 +37,14 @@ def test_paths_make_a_pair():
     assert pair_from_paths("/m/target.gguf", None) == Pair("target", "/m/target.gguf", None)
     assert pair_from_paths("/m/target", "/d/draft") == Pair("target + draft", "/m/target", "/d/draft")
     assert pair_from_paths(None, "/d/draft").target == demo_pair().target
+
+
+@pytest.mark.parametrize("name", ["demo", "Demo", DEMO_NAME])
+def test_the_demo_pair_has_a_name(name):
+    assert pair_by_name(name) == demo_pair()
+
+
+def test_an_unknown_name_is_refused_with_the_known_one():
+    with pytest.raises(UnknownPair, match="no pair named nonsense") as caught:
+        pair_by_name("nonsense")
+    assert "demo" in caught.value.problem.hint

@@ -14,19 +14,16 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
-from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models
-from transformers import PreTrainedTokenizerFast
 
 from core.engine.answer import Answer
 from core.engine.loader import LoadedPair
 from core.engine.session import Session
 from core.engine.stats import PlainCost
-from core.engine.tokenizer import Tokenizer
 from core.pairs import Pair
 from core.protocol import ChatMessage, Done, Generate, GenerateOptions
 from helpers.decoding import ForcedSource, forced_source, plain_source, run, same_state
-from helpers.tiny import VOCABULARY, tiny_drafter, tiny_target
+from helpers.letters import letters
+from helpers.tiny import tiny_drafter, tiny_target
 
 BLOCK = 16
 WIDTHS = range(1, BLOCK + 1)
@@ -95,14 +92,6 @@ class Plain:
         *_, done = Answer(loaded, request, lambda: False).events()
         assert isinstance(done, Done)
         return done
-
-
-def letters() -> Tokenizer:
-    """A letter for every token of the tiny target, and a template that renders the message alone."""
-    backend = Backend(models.BPE({chr(33 + i): i for i in range(VOCABULARY - 2)} | {"Ġ": 94, "Ċ": 95}, []))
-    backend.decoder = decoders.ByteLevel()
-    template = "{{ messages[0].content }}"
-    return Tokenizer(PreTrainedTokenizerFast(tokenizer_object=backend, chat_template=template), [], "letters")
 
 
 @pytest.fixture(scope="module")
