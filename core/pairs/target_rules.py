@@ -12,12 +12,10 @@ from pathlib import Path
 from core.errors import MirrorError
 from core.formats.gguf_llama import QUANTISED_BITS
 from core.formats.safetensors_header import TensorFacts
-from core.formats.target_config import LayerKind, TargetConfig, parse_target_config
+from core.formats.target_config import TargetConfig, parse_target_config
 from core.pairs.facts import ModelFacts
 from core.pairs.verdicts import Verdict, judged
 
-ROLLED_BACK: frozenset[LayerKind] = frozenset({"full"})
-"""What `core.engine.rollback` can take back: a test holds both equal."""
 RENAMED = {
     "mistral": "llama",
     "llava": "mistral3",
@@ -34,10 +32,6 @@ RENAMED = {
 }
 """Architectures that mlx-lm runs with another one's class (mlx_lm.utils.MODEL_REMAPPING)."""
 _NO_ARCHITECTURES = {"base", "cache", "pipeline", "activations", "rope_utils", "switch_layers", "__init__"}
-_KEPT: dict[LayerKind, str] = {
-    "sliding": "keep the newest positions only (sliding window)",
-    "recurrent": "keep a running state (GatedDeltaNet)",
-}
 _STORED = {"F64", "F32", "F16", "BF16", "U32", "U8", *QUANTISED_BITS}
 _LAYER = re.compile(r"(?:^|\.)(?:layers|blk)\.(\d+)\.")
 _NOT_TEXT = re.compile(r"(?:^|\.)(?:vision\w*|visual|audio\w*|multi_modal\w*|mtp)\.")
@@ -87,14 +81,11 @@ def _architecture(config: TargetConfig) -> Verdict:
 
 
 def _caches(config: TargetConfig) -> Verdict:
+    """All kinds of layers that configs are understood to announce can be rolled back: a test holds it."""
     if config.layer_kinds is None:
         text = f"What the layers of {config.model_type[:60]} keep of the text shows when it is loaded."
         return Verdict("roll-back", "unknown", text)
-    counts = Counter(config.layer_kinds)
-    lost = [f"{count} of its {len(config.layer_kinds)} layers {_KEPT[k]}" for k, count in counts.items() if k in _KEPT]
-    if all(kind in ROLLED_BACK for kind in counts):
-        return Verdict("roll-back", "ok", "Every layer can forget rejected tokens.")
-    return Verdict("roll-back", "failed", f"The target cannot be rolled back yet: {', '.join(lost)}.")
+    return Verdict("roll-back", "ok", "Every layer can forget rejected tokens.")
 
 
 def _quantisation(config: TargetConfig, facts: ModelFacts) -> Verdict:

@@ -112,8 +112,6 @@ WRONG_TARGETS = {
     "no architecture": ("model_type", ..., "model_type is nothing"),
     "list for an architecture": ("model_type", ["qwen3"], "model_type is ['qwen3']"),
     "custom code": ("model_file", "evil.py", "bring its own program along ('evil.py'), which is never run"),
-    "recurrent": ("model_type", "qwen3_5", "27 of its 36 layers keep a running state"),
-    "sliding": ("model_type", "gpt_oss", "18 of its 36 layers keep the newest positions only"),
     "layers announced": ("num_hidden_layers", 35, "announces 35 layers, its weights hold 36"),
     "negative layers": ("num_hidden_layers", -36, "num_hidden_layers is -36, wanted is a whole number of at least 1"),
     "hidden size": ("hidden_size", 2592, "hidden size is 2560, this target's 2592"),
