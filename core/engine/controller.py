@@ -6,10 +6,10 @@ is counted, and stays a small share of the time spent decoding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from core.engine.averages import Acceptance, Average
 from core.engine.costs import Costs
 from core.protocol import Mode
 
@@ -26,25 +26,6 @@ _STEPS_COMPARED = 6
 """After a change of mode: their time is laid to the mode, that of later ones to the machine."""
 _BOLDNESS = 0.02
 """How much better a mode looks as a trial for every ten steps that it has not run."""
-
-
-class Average:
-    """A running average that follows its first values faster."""
-
-    def __init__(self, guess: float, weight: int = 2, most: int = 20) -> None:
-        """`guess` counts as much as `weight` values; later a new value counts one in `most`."""
-        self.value = guess
-        self._count = weight
-        self._most = most
-
-    def add(self, value: float) -> None:
-        """Take one value."""
-        self._count = min(self._count + 1, self._most)
-        self.value += (value - self.value) / self._count
-
-    def doubt(self) -> None:
-        """Follow the next values faster again: what they are about may have changed."""
-        self._count = min(self._count, 3)
 
 
 @dataclass(frozen=True)
@@ -86,9 +67,8 @@ class Controller:
     def __init__(self, costs: Costs) -> None:
         self._costs = costs
         proposals = costs.most_rows - 1
-        self._right = {kind: [Average(0.6) for _ in range(proposals)] for kind in ("fresh", "hit")}
-        """By position: the share of proposals that were right where all before them were, of blocks drafted with the
-        features of the token before, and of blocks drafted beside its verification."""
+        self._accepted = {kind: Acceptance(proposals) for kind in ("fresh", "hit")}
+        """Of blocks drafted with the features of the token before, and of blocks drafted beside its verification."""
         self._hit = Average(0.3)
         self._load = Average(1.0, most=6)
         """How much slower everything is than when the costs were measured."""
@@ -102,8 +82,9 @@ class Controller:
 
     def begin_answer(self) -> None:
         """Another text begins: what was learned of the last one may not hold."""
-        for average in (*self._right["fresh"], *self._right["hit"], self._hit):
-            average.doubt()
+        for accepted in self._accepted.values():
+            accepted.doubt()
+        self._hit.doubt()
         for state in self._modes.values():
             state.steps_in_a_row = 0
         self._trial = []
@@ -122,10 +103,11 @@ class Controller:
 
     def expected_tokens(self, choice: Choice) -> float:
         """Of such a step."""
-        fresh = _tokens(self._right["fresh"], choice.rows)
+        fresh = self._accepted["fresh"].expected_tokens(choice.rows)
         if choice.mode != "mirror":
             return fresh
-        return self._hit.value * _tokens(self._right["hit"], choice.rows) + (1 - self._hit.value) * fresh
+        ahead = self._accepted["hit"].expected_tokens(choice.rows)
+        return self._hit.value * ahead + (1 - self._hit.value) * fresh
 
     def step_ms(self, choice: Choice, depth: int) -> float:
         """What such a step takes, `depth` positions behind the start."""
@@ -152,9 +134,7 @@ class Controller:
     def observe(self, step: StepSeen) -> None:
         """Learn from a step. The first one after another mode is no measure of time: it makes up for what waited."""
         self._since_trial += 1
-        kind = "hit" if step.branch == "hit" else "fresh"
-        for position in range(min(step.accepted + 1, step.rows - 1)):
-            self._right[kind][position].add(float(position < step.accepted))
+        self._accepted["hit" if step.branch == "hit" else "fresh"].add(step.accepted, step.rows - 1)
         if step.branch is not None:
             self._hit.add(float(step.branch == "hit"))
         for mode, state in self._modes.items():
@@ -215,12 +195,3 @@ class Controller:
             f"Expected here: {tokens:.2f} tokens in a step of {step_ms:.0f} ms, {after_s:.1f} a second; "
             f"as before it would be {before_s:.1f}."
         )
-
-
-def _tokens(right: Sequence[Average], rows: int) -> float:
-    """Expected of a pass over so many rows: the target's own, and the proposals that are right."""
-    tokens = reached = 1.0
-    for average in right[: rows - 1]:
-        reached *= average.value
-        tokens += reached
-    return tokens
