@@ -64,7 +64,7 @@ class Acceptance:
         return tokens
 
 
-_KEPT = 0.95
+_KEPT = 0.97
 """What an older block counts against the one after it."""
 _DOUBTED = 2.0
 """So many blocks of an earlier text count at most."""

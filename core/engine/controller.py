@@ -15,7 +15,7 @@ from core.protocol import Mode
 
 _ADVANTAGE = 1.04
 """Another mode must be this much faster to be worth a change of mind."""
-_TRIAL_SHARE = 0.01
+_TRIAL_SHARE = 0.012
 """What trials may lose, as a share of the time spent decoding."""
 _REMEMBERED_MS = 60_000.0
 """How far back that share looks: a long good time does not pay for many trials at once."""
@@ -67,8 +67,8 @@ class Controller:
     def __init__(self, costs: Costs) -> None:
         self._costs = costs
         proposals = costs.most_rows - 1
-        self._accepted = {kind: Acceptance(proposals) for kind in ("fresh", "hit")}
-        """Of blocks drafted with the features of the token before, and of blocks drafted beside its verification."""
+        self._accepted = Acceptance(proposals)
+        """Of all blocks: what tells the modes' own apart is less than what a few dozen blocks differ by."""
         self._hit = Average(0.3)
         self._load = Average(1.0, most=6)
         """How much slower everything is than when the costs were measured."""
@@ -82,8 +82,7 @@ class Controller:
 
     def begin_answer(self) -> None:
         """Another text begins: what was learned of the last one may not hold."""
-        for accepted in self._accepted.values():
-            accepted.doubt()
+        self._accepted.doubt()
         self._hit.doubt()
         for state in self._modes.values():
             state.steps_in_a_row = 0
@@ -103,11 +102,7 @@ class Controller:
 
     def expected_tokens(self, choice: Choice) -> float:
         """Of such a step."""
-        fresh = self._accepted["fresh"].expected_tokens(choice.rows)
-        if choice.mode != "mirror":
-            return fresh
-        ahead = self._accepted["hit"].expected_tokens(choice.rows)
-        return self._hit.value * ahead + (1 - self._hit.value) * fresh
+        return self._accepted.expected_tokens(choice.rows)
 
     def step_ms(self, choice: Choice, depth: int) -> float:
         """What such a step takes, `depth` positions behind the start."""
@@ -134,7 +129,7 @@ class Controller:
     def observe(self, step: StepSeen) -> None:
         """Learn from a step. The first one after another mode is no measure of time: it makes up for what waited."""
         self._since_trial += 1
-        self._accepted["hit" if step.branch == "hit" else "fresh"].add(step.accepted, step.rows - 1)
+        self._accepted.add(step.accepted, step.rows - 1)
         if step.branch is not None:
             self._hit.add(float(step.branch == "hit"))
         for mode, state in self._modes.items():
@@ -180,8 +175,9 @@ class Controller:
         others = [mode for mode in best if mode != staying.mode]
         if not others or self._since_trial < _LEAST_STEPS_BETWEEN_TRIALS:
             return None
-        tried = max(others, key=lambda mode: rates[mode] * (1 + _BOLDNESS * self._modes[mode].idle_steps / 10))
-        loss_ms = _TRIAL_STEPS * self.step_ms(best[tried], depth) * max(0.0, 1 - rates[tried] / rates[staying.mode])
+        hoped = {mode: rates[mode] * (1 + _BOLDNESS * self._modes[mode].idle_steps / 10) for mode in others}
+        tried = max(others, key=hoped.__getitem__)
+        loss_ms = _TRIAL_STEPS * self.step_ms(best[tried], depth) * max(0.0, 1 - hoped[tried] / rates[staying.mode])
         if self._lost_ms + loss_ms > _TRIAL_SHARE * self._spent_ms:
             return None
         self._since_trial = 0
