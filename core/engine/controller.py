@@ -148,11 +148,12 @@ class Controller:
         self._lost_ms *= kept
         if state.steps_in_a_row > 1:
             ratio = step.took_ms / self._stated_ms(Choice(step.mode, step.rows), step.depth, step.branch)
-            # Right after a change the steps differ from those before by their mode, later on by what else runs here.
+            # Right after a change the steps differ from those before by their mode too, later on only by what else
+            # runs here.
+            excess, load = state.excess.value, self._load.value
+            self._load.add(ratio / excess)
             if state.steps_in_a_row <= _STEPS_COMPARED:
-                state.excess.add(ratio / self._load.value)
-            else:
-                self._load.add(ratio / state.excess.value)
+                state.excess.add(ratio / load)
 
     def _stated_ms(self, choice: Choice, depth: int, branch: Literal["hit", "miss"] | None = None) -> float:
         hit = self._hit.value if branch is None else float(branch == "hit")
