@@ -157,6 +157,34 @@ class TokenRefused(MirrorError):
     """The hub does not accept the token."""
 
 
+class NothingToDownload(MirrorError):
+    """None of the model's files is one that was asked for."""
+
+
+class DiskFull(MirrorError):
+    """The disk has no room for what is to be downloaded."""
+
+
+class CacheNotWritable(MirrorError):
+    """The folder of models does not take files."""
+
+
+class WrongLength(MirrorError):
+    """A server's file is not as long as the hub lists it."""
+
+
+class ChecksumFailed(MirrorError):
+    """A downloaded file is not the one that the hub lists."""
+
+
+class ModelBusy(MirrorError):
+    """A model is being downloaded while it is to be removed."""
+
+
+class NotRemoved(MirrorError):
+    """The disk did not let go of a model's files."""
+
+
 class Cancelled(MirrorError):
     """The user stopped the request before it had a result."""
 
