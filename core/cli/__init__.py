@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from core import __version__
-from core.cli import bench, chat, doctor, kernels
+from core.cli import bench, chat, doctor, kernels, pull, rm
 from core.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, print_problem
 from core.errors import MirrorError
 
@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mirror-sd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (chat, bench, kernels, doctor):
+    for command in (chat, bench, kernels, pull, rm, doctor):
         command.add_command(commands)
     return parser
 

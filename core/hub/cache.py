@@ -56,28 +56,39 @@ def is_here(cache: Path, repo: str, commit: str, file: ListedFile) -> bool:
 
 
 def try_lock(cache: Path, repo: str, etag: str) -> BaseFileLock | None:
-    """The lock of a content, which the hub's client takes too; None while another holds it."""
+    """The lock of a content, which the hub's client takes too; None while another holds it. Raises as the disk does."""
     path = cache / ".locks" / repo_dir(cache, repo).name / f"{etag}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock: BaseFileLock = FileLock(path, mode=_LOCK_MODE, thread_local=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _acquired(FileLock(path, mode=_LOCK_MODE, thread_local=False))
+        except NotImplementedError:  # this file system has no such locks: as the hub's client does then
+            return _acquired(SoftFileLock(path, thread_local=False))
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def _acquired(lock: BaseFileLock) -> BaseFileLock | None:
     try:
         lock.acquire(blocking=False)
     except Timeout:
         return None
-    except NotImplementedError:  # this file system has no such locks: as the hub's client does then
-        lock = SoftFileLock(path, thread_local=False)
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            return None
     return lock
 
 
 def publish(cache: Path, repo: str, commit: str, revision: str, files: Iterable[ListedFile]) -> Path:
     """Make verified contents a model: links in the snapshot, then the name of the revision. Returns the folder.
 
-    The link of config.json is the last one: without it, no program takes the folder for a model.
+    The link of config.json is the last one: without it, no program takes the folder for a model. Raises as the disk.
     """
+    try:
+        _publish(cache, repo, commit, revision, files)
+    except OSError as error:
+        raise disk_error(error, repo_dir(cache, repo)) from error
+    return snapshot_dir(cache, repo, commit)
+
+
+def _publish(cache: Path, repo: str, commit: str, revision: str, files: Iterable[ListedFile]) -> None:
     waiting = sorted(files, key=lambda file: file.name == "config.json")
     while waiting:
         file = waiting.pop(0)
@@ -89,7 +100,6 @@ def publish(cache: Path, repo: str, commit: str, revision: str, files: Iterable[
         ref = repo_dir(cache, repo) / "refs" / revision
         ref.parent.mkdir(parents=True, exist_ok=True)
         replace_file(ref, commit.encode())
-    return snapshot_dir(cache, repo, commit)
 
 
 def _link(cache: Path, blob: Path, link: Path, is_needed_again: bool) -> None:

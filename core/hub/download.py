@@ -16,9 +16,9 @@ from core.hub.client import STALL_S, HubClient
 from core.hub.leftovers import remove_unpublished
 from core.hub.listing import Listing, list_model
 from core.hub.local import find_local
-from core.hub.plan import DownloadRequest, check_space, make_plan
+from core.hub.plan import DownloadPlan, DownloadRequest, check_space, make_plan
 from core.hub.progress import ENDED, DownloadProgress, RateMeter, State
-from core.hub.retry import RetryPolicy
+from core.hub.retry import SHORT, RetryPolicy
 from core.hub.settings import HubSettings
 from core.hub.threads import in_thread
 from core.hub.transfer import FileTransfer
@@ -35,6 +35,8 @@ class Patience(msgspec.Struct, frozen=True):
     stall_s: float = STALL_S
     """Without a byte, after which a connection is given up."""
     retry: RetryPolicy = RetryPolicy()
+    questions: RetryPolicy = SHORT
+    """For asking what the model has."""
     space_poll_s: float = 2.0
     """Between looks at the disk while it is full."""
 
@@ -56,6 +58,7 @@ class Download:
         self._settings = settings
         self._patience = patience or Patience()
         self._slot = slot or asyncio.Semaphore(1)
+        self.plan: DownloadPlan | None = None
         self._listing: Listing | None = None
         self._transfers: tuple[FileTransfer, ...] = ()
         self._state: State = "queued"
@@ -147,6 +150,7 @@ class Download:
             self._become("paused")
         finally:
             self._work = None
+            self._tell()
         return None
 
     async def _rest(self) -> None:
@@ -164,7 +168,7 @@ class Download:
         async with self._slot:
             self._become("checking")
             with working("Downloading a model"):
-                async with HubClient(self._settings, self._patience.stall_s) as hub:
+                async with HubClient(self._settings, self._patience.stall_s, self._patience.questions) as hub:
                     return await self._fetch(hub)
 
     async def _fetch(self, hub: HubClient) -> Path:
@@ -173,7 +177,7 @@ class Download:
             return here
         # A download that was paused keeps to its commit.
         listing = self._listing = self._listing or await list_model(hub, request.repo, request.revision)
-        plan = await in_thread(make_plan, cache, request, listing)
+        plan = self.plan = await in_thread(make_plan, cache, request, listing)
         self._transfers = tuple(
             FileTransfer(hub, request.repo, plan.commit, planned, self._patience.retry) for planned in plan.files
         )

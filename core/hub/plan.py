@@ -9,7 +9,10 @@ import msgspec
 
 from core.errors import NothingToDownload
 from core.hub.cache import disk_full, free_bytes, is_here, part_path, snapshot_dir
-from core.hub.listing import ListedFile, Listing
+from core.hub.client import HubClient
+from core.hub.listing import ListedFile, Listing, list_model
+from core.hub.settings import HubSettings
+from core.hub.threads import in_thread
 from core.message import Message
 
 MODEL_FILES = ("*.json", "model*.safetensors", "*.model", "*.txt", "*.jinja", "*.tiktoken", "README.md", "LICENSE*")
@@ -77,6 +80,13 @@ def make_plan(cache: Path, request: DownloadRequest, listing: Listing) -> Downlo
         free_bytes(cache),
         str(snapshot_dir(cache, listing.repo, listing.commit)),
     )
+
+
+async def plan_download(settings: HubSettings, request: DownloadRequest) -> DownloadPlan:
+    """What downloading would do. Raises as `list_model` and `make_plan` do."""
+    async with HubClient(settings) as hub:
+        listing = await list_model(hub, request.repo, request.revision)
+    return await in_thread(make_plan, settings.cache_dir, request, listing)
 
 
 def check_space(plan: DownloadPlan, cache: Path) -> None:

@@ -37,6 +37,7 @@ class FileTransfer:
         self._state: State = "done" if planned.bytes_here == planned.file.bytes else "queued"
         self.bytes_done = planned.bytes_here
         self._note = ""
+        self._failures = 0
         self._range_refusals = 0
         self.received = 0
         self.attempt = 1
@@ -91,25 +92,29 @@ class FileTransfer:
         self.bytes_done = part.bytes_here
 
     async def _attempts(self, part: Part) -> None:
+        self._state = "downloading"
         while part.bytes_here < self.file.bytes:
             before = part.bytes_here
-            self._state = "downloading"
             try:
                 await self._attempt(part)
             except TryAgain as fault:
-                await self._pause(fault, is_new=part.bytes_here - before >= _NEW_BYTES)
-        self.attempt, self.problem = 1, None
+                self._failures = 1 if part.bytes_here - before >= _NEW_BYTES else self._failures + 1
+                await self._pause(fault)
 
-    async def _pause(self, fault: TryAgain, *, is_new: bool) -> None:
+    async def _pause(self, fault: TryAgain) -> None:
         """Wait before the next attempt; raises the fault's own error after the last one."""
-        self.attempt = 2 if is_new else self.attempt + 1
-        if self.attempt > self._retry.attempts:
+        if self._failures == self._retry.attempts:
             raise fault.error from fault
-        self._state, self.problem = "stalled", fault.error.problem
-        pause_s = self._retry.pause_s(self.attempt - 1, fault)
+        self._state, self.attempt, self.problem = "stalled", self._failures + 1, fault.error.problem
+        pause_s = self._retry.pause_s(self._failures, fault)
         self._note = f"stalled, retrying {self.attempt}/{self._retry.attempts} in {pause_s:.0f} s"
         await asyncio.sleep(pause_s)
-        self._note = f"retrying {self.attempt}/{self._retry.attempts}"
+        self._note = f"stalled, retrying {self.attempt}/{self._retry.attempts}"
+
+    def _arrived(self, count: int) -> None:
+        self.bytes_done += count
+        self.received += count
+        self._state, self.attempt, self.problem, self._note = "downloading", 1, None, ""
 
     async def _attempt(self, part: Part) -> None:
         start = part.bytes_here
@@ -119,11 +124,9 @@ class FileTransfer:
             blocks = _Blocks(part)
             try:
                 async for chunk in answer.chunks():
-                    self.bytes_done += len(chunk)
-                    self.received += len(chunk)
+                    self._arrived(len(chunk))
                     if self.bytes_done > self.file.bytes:
                         raise self._wrong_length(answer.host, "more")
-                    self._note, self.problem = "", None
                     await blocks.add(chunk)
             finally:  # whatever ended it: what has arrived is kept
                 try:

@@ -12,7 +12,12 @@ from core.hub.settings import HubSettings
 REPO = "acme/tiny"
 WEIGHTS = "model.safetensors"
 MIB = 1 << 20
-HASTY = Patience(stall_s=0.5, retry=RetryPolicy(attempts=4, first_pause_s=0.01), space_poll_s=0.05)
+HASTY = Patience(
+    stall_s=1.0,
+    retry=RetryPolicy(attempts=4, first_pause_s=0.01),
+    questions=RetryPolicy(attempts=2, first_pause_s=0.01),
+    space_poll_s=0.05,
+)
 
 
 def new_download(settings: HubSettings, **request: object) -> Download:

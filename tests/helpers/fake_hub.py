@@ -15,6 +15,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from re import fullmatch
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -72,26 +73,32 @@ class Repo:
 
     @property
     def commit(self) -> str:
-        digests = [name.encode() + hashlib.sha1(data).digest() for name, data in sorted(self.files.items())]
+        digests = [f"{name} {blob_sha1(data)}\n".encode() for name, data in sorted(self.files.items())]
         return hashlib.sha1(b"".join(digests)).hexdigest()
 
     def siblings(self) -> list[dict[str, object]]:
         return [_sibling(name, data) for name, data in sorted(self.files.items())]
 
 
+@lru_cache(maxsize=64)
 def blob_sha1(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
+@lru_cache(maxsize=64)
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def etag(data: bytes) -> str:
     """The name of a file's content in the cache."""
-    return hashlib.sha256(data).hexdigest() if len(data) >= LFS_BYTES else blob_sha1(data)
+    return sha256(data) if len(data) >= LFS_BYTES else blob_sha1(data)
 
 
 def _sibling(name: str, data: bytes) -> dict[str, object]:
     entry: dict[str, object] = {"rfilename": name, "size": len(data), "blobId": blob_sha1(data)}
     if len(data) >= LFS_BYTES:
-        entry["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+        entry["lfs"] = {"sha256": sha256(data), "size": len(data), "pointerSize": 134}
     return entry
 
 
@@ -110,7 +117,7 @@ class FakeHub:
         self.requests: list[Request] = []
         self.sent: dict[str, int] = defaultdict(int)
         """Bytes of bodies that left, by file."""
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
         self._links: set[str] = set()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -127,6 +134,11 @@ class FakeHub:
     def asked(self, name: str) -> list[Request]:
         """The requests whose path ends with `name`."""
         return [request for request in self.requests if unquote(urlsplit(request.path).path).endswith(name)]
+
+    def wait_until_sent(self, name: str, count: int) -> None:
+        """Until so many bytes of a file have left, over all requests."""
+        with self.lock:
+            assert self.lock.wait_for(lambda: self.sent[name] >= count, timeout=60)
 
     def new_link(self) -> str:
         with self.lock:
@@ -323,6 +335,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             with self.hub.lock:
                 self.hub.sent[file] += len(piece)
+                self.hub.lock.notify_all()
             if self.hub.bytes_per_s:
                 time.sleep(max(0.0, (start + len(piece)) / self.hub.bytes_per_s - (time.monotonic() - begun)))
         if fault.stall_after is not None:
