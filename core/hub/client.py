@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
@@ -133,7 +134,7 @@ class HubClient:
 
     async def _send(self, url: str, headers: dict[str, str], token: str | None) -> httpx2.Response:
         assert self._http is not None, "the client is not open"
-        with told(urlsplit(url).hostname or url):
+        with told(urlsplit(url).hostname or url, _proxy_of(url, self.settings.proxy)):
             may_see_token = _origin(url) in self._trusted
             login = {"Authorization": f"Bearer {token}"} if token and may_see_token else {}
             return await self._http.send(self._http.build_request("GET", url, headers=headers | login), stream=True)
@@ -179,8 +180,17 @@ def _next(url: str, location: str) -> str:
     return target
 
 
+def _proxy_of(url: str, named: str) -> str:
+    """The host of the proxy that stands before `url`; empty where there is none."""
+    parts = urlsplit(url)
+    by_scheme = getproxies()
+    if not named and not proxy_bypass(parts.netloc):
+        named = by_scheme.get(parts.scheme) or by_scheme.get("all", "")
+    return urlsplit(named).hostname or "" if "://" in named else named
+
+
 @contextmanager
-def told(host: str) -> Iterator[None]:
+def told(host: str, proxy: str = "") -> Iterator[None]:
     """Turns the faults of a connection to `host` into our own."""
     try:
         yield
@@ -189,7 +199,7 @@ def told(host: str) -> Iterator[None]:
             TransferStalled(f"{host} sends no more bytes.", "Try again later; what has arrived is kept.", repr(error))
         ) from error
     except (httpx2.ConnectError, httpx2.TimeoutException, httpx2.ProxyError) as error:
-        raise _unreachable(host, error) from error
+        raise _unreachable(host, proxy, error) from error
     except httpx2.DecodingError as error:
         raise unreadable(host, repr(error)) from error
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
@@ -200,7 +210,7 @@ def told(host: str) -> Iterator[None]:
         ) from error
 
 
-def _unreachable(host: str, error: httpx2.TransportError) -> MirrorError | TryAgain:
+def _unreachable(host: str, proxy: str, error: httpx2.TransportError) -> MirrorError | TryAgain:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -210,5 +220,5 @@ def _unreachable(host: str, error: httpx2.TransportError) -> MirrorError | TryAg
                 str(cause),
             )
         cause = cause.__cause__ or cause.__context__
-    through = " through the proxy" if isinstance(error, httpx2.ProxyError) else ""
+    through = f" through the proxy {proxy}" if proxy else ""
     return TryAgain(HubUnreachable(f"{host} cannot be reached{through}.", MIRROR_HINT, repr(error)))
