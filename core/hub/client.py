@@ -74,7 +74,7 @@ class HubClient:
         self.patience = patience
         self._timeout = httpx2.Timeout(stall_s, connect=min(CONNECT_S, stall_s))
         self._http: httpx2.AsyncClient | None = None
-        self._trusted = _TRUSTED | {_origin(settings.endpoint)}
+        self._trusted = _TRUSTED
 
     async def __aenter__(self) -> HubClient:
         self._http = await asyncio.to_thread(self._connect)  # reads the system's certificates
@@ -87,12 +87,10 @@ class HubClient:
             await self._http.aclose()
 
     def _connect(self) -> httpx2.AsyncClient:
-        if urlsplit(self.settings.endpoint).scheme not in {"http", "https"}:
-            raise BadHubSetting(
-                f"The hub's address {self.settings.endpoint} is not a web address.", "It begins with https://."
-            )
+        self._trusted = _TRUSTED | {_checked_origin(self.settings.endpoint)}
         headers = {"User-Agent": f"mirror-sd/{__version__}", "Accept-Encoding": "identity"}
         try:
+            urlsplit(self.settings.proxy)
             return httpx2.AsyncClient(proxy=self.settings.proxy or None, timeout=self._timeout, headers=headers)
         except (ValueError, ImportError, httpx2.InvalidURL) as error:
             # The proxy's address may hold a password: neither it nor the error's text is shown.
@@ -100,7 +98,7 @@ class HubClient:
                 "The proxy's address cannot be used.",
                 "It looks like http://host:port; SOCKS needs the package socksio.",
                 type(error).__name__,
-            ) from error
+            ) from None
 
     @asynccontextmanager
     async def open(self, url: str, byte_range: str = "") -> AsyncIterator[Answer]:
@@ -163,14 +161,28 @@ def unreadable(host: str, detail: str) -> UnreadableAnswer:
     return UnreadableAnswer(f"{host} does not answer as a hub does.", hint, detail)
 
 
+def _checked_origin(endpoint: str) -> str:
+    """Raises `BadHubSetting` where the endpoint is no web address."""
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise BadHubSetting(f"The hub's address {endpoint!r} is not a web address.", "It begins with https://.")
+    return _origin(endpoint)
+
+
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
 
 def _next(url: str, location: str) -> str:
-    target = urljoin(url, location)
-    old, new = urlsplit(url).scheme, urlsplit(target).scheme
+    try:
+        target = urljoin(url, location)
+        old, new = urlsplit(url).scheme, urlsplit(target).scheme
+    except ValueError as error:
+        raise unreadable(urlsplit(url).netloc, f"it redirects to {location!r}") from error
     if new not in {"http", "https"} or (old == "https" and new == "http"):
         raise HubUntrusted(
             f"{urlsplit(url).hostname} redirects to an address that is not encrypted.",
@@ -186,7 +198,7 @@ def _proxy_of(url: str, named: str) -> str:
     by_scheme = getproxies()
     if not named and not proxy_bypass(parts.netloc):
         named = by_scheme.get(parts.scheme) or by_scheme.get("all", "")
-    return urlsplit(named).hostname or "" if "://" in named else named
+    return named.rpartition("@")[2].rpartition("://")[2].strip("/")
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from core.hub.download import Download, Patience
 from core.hub.plan import DownloadRequest
 from core.hub.retry import RetryPolicy
@@ -13,15 +15,18 @@ REPO = "acme/tiny"
 WEIGHTS = "model.safetensors"
 MIB = 1 << 20
 HASTY = Patience(
-    stall_s=1.0,
+    stall_s=10.0,  # a busy machine is no stall
     retry=RetryPolicy(attempts=4, first_pause_s=0.01),
     questions=RetryPolicy(attempts=2, first_pause_s=0.01),
     space_poll_s=0.05,
 )
+"""Nothing that a test waits for takes long."""
+STALL_S = 1.0
+"""For the tests of stalls."""
 
 
-def new_download(settings: HubSettings, **request: object) -> Download:
-    return Download(settings, DownloadRequest(REPO, **request), HASTY)
+def new_download(settings: HubSettings, *, stall_s: float = HASTY.stall_s, **request: object) -> Download:
+    return Download(settings, DownloadRequest(REPO, **request), replace(HASTY, stall_s=stall_s))
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

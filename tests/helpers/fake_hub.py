@@ -103,11 +103,18 @@ def _sibling(name: str, data: bytes) -> dict[str, object]:
 
 
 class FakeHub:
-    """Serves `repos` from `with` to its end. `bytes_per_s` throttles each file."""
+    """Serves `repos` from `with` to its end.
 
-    def __init__(self, repos: dict[str, Repo], *, content_host: str = "localhost", bytes_per_s: float = 0) -> None:
+    What has left is close to what has arrived, since little fits between; `chunk_bytes` may be larger for speed.
+    """
+
+    def __init__(
+        self, repos: dict[str, Repo], *, content_host: str = "localhost", chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
         self.repos = repos
-        self.bytes_per_s = bytes_per_s
+        self.chunk_bytes = chunk_bytes
+        self.bytes_per_s = 0.0
+        """Throttles each file; 0 does not."""
         self.single_use_links = False
         self.moved_to = ""
         """Where everything is redirected to with 308, as mirrors do."""
@@ -120,6 +127,7 @@ class FakeHub:
         self.lock = threading.Condition()
         self._links: set[str] = set()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server.chunk_bytes = chunk_bytes
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self.content_url = f"http://{content_host}:{self._server.server_port}"
 
@@ -158,11 +166,11 @@ class FakeHub:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
+    chunk_bytes: int
 
     def get_request(self) -> tuple[socket.socket, object]:
         connection, address = super().get_request()
-        # What has left is then close to what has arrived.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, CHUNK_BYTES)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.chunk_bytes)
         return connection, address
 
     def handle_error(self, *_: object) -> None:
@@ -326,8 +334,8 @@ class _Handler(BaseHTTPRequestHandler):
         ends = [end for end in (fault.cut_after, fault.stall_after) if end is not None]
         stop = min([len(body), *ends])
         begun = time.monotonic()
-        for start in range(0, stop, CHUNK_BYTES):
-            piece = body[start : min(stop, start + CHUNK_BYTES)]
+        for start in range(0, stop, self.hub.chunk_bytes):
+            piece = body[start : min(stop, start + self.hub.chunk_bytes)]
             try:
                 self.connection.sendall(piece)
             except OSError:

@@ -16,7 +16,7 @@ from core.hub.local import find_local
 from core.hub.plan import DownloadRequest, plan_download
 from core.hub.queue import DownloadQueue
 from core.hub.settings import HubSettings
-from helpers.downloads import HASTY, MIB, REPO, WEIGHTS, new_download, parts, published, snapshot
+from helpers.downloads import HASTY, MIB, REPO, STALL_S, WEIGHTS, new_download, parts, published, snapshot
 from helpers.fake_hub import Fault, Repo, etag
 from helpers.loop import in_loop
 
@@ -288,7 +288,7 @@ async def test_progress_is_typed_hashable_and_only_grows(hub, settings, files):
 async def test_a_stalled_download_says_so_and_shows_no_rate(hub, settings):
     hub.bytes_per_s = 4 * MIB
     hub.on_content[WEIGHTS].extend([Fault(cut_after=int(2.5 * MIB)), Fault(stall_after=0), Fault(stall_after=0)])
-    download = new_download(settings)
+    download = new_download(settings, stall_s=STALL_S)
     running = asyncio.create_task(download.run())
     stalled = [progress async for progress in download.watch() if progress.state == "stalled"]
     await running

@@ -21,7 +21,7 @@ from core.errors import (
     TransferStalled,
     WrongLength,
 )
-from helpers.downloads import MIB, REPO, WEIGHTS, new_download, parts, published, snapshot
+from helpers.downloads import MIB, REPO, STALL_S, WEIGHTS, new_download, parts, published, snapshot
 from helpers.fake_hub import TOKEN, FakeHub, Fault, etag, status
 from helpers.loop import in_loop
 
@@ -39,6 +39,11 @@ def on_content(*faults: Fault) -> Callable[[FakeHub], None]:
 
 def on_resolve(*faults: Fault) -> Callable[[FakeHub], None]:
     return lambda hub: hub.on_resolve[WEIGHTS].extend(faults)
+
+
+def patience_of(name: str) -> dict[str, float]:
+    """Only a stall is to be taken for one."""
+    return {"stall_s": STALL_S} if "stall" in name else {}
 
 
 PASSING = {
@@ -64,7 +69,7 @@ PASSING = {
 @in_loop
 async def test_a_fault_that_passes_costs_at_most_one_mebibyte(hub, settings, files, name):
     PASSING[name](hub)
-    folder = await new_download(settings).run()
+    folder = await new_download(settings, **patience_of(name)).run()
     assert snapshot(folder) == files
     assert hub.sent[WEIGHTS] <= SIZE + MIB
     assert hub.on_content[WEIGHTS] == hub.on_resolve[WEIGHTS] == type(hub.on_api)(), "every fault was met"
@@ -83,7 +88,7 @@ async def test_a_server_that_never_continues_a_file_sends_it_whole(hub, settings
 async def test_links_are_resolved_anew_at_every_attempt(hub, settings, files):
     hub.single_use_links = True
     hub.on_content[WEIGHTS].extend([Fault(cut_after=MIB), Fault(stall_after=MIB)])
-    assert snapshot(await new_download(settings).run()) == files
+    assert snapshot(await new_download(settings, stall_s=STALL_S).run()) == files
     assert [request.status for request in hub.asked(WEIGHTS)] == [302, 200, 302, 206, 302, 206]
 
 
@@ -109,7 +114,7 @@ STAYING = {
 async def test_a_fault_that_stays_is_told_and_makes_no_model(hub, settings, files, name):
     prepare, kind, sentence, hint = STAYING[name]
     prepare(hub)
-    download = new_download(settings)
+    download = new_download(settings, **patience_of(name))
     with pytest.raises(kind, match=sentence):
         await download.run()
     problem = download.progress.problem

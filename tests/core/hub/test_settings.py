@@ -12,7 +12,7 @@ from http.server import HTTPServer, SimpleHTTPRequestHandler
 import msgspec
 import pytest
 
-from core.errors import BadHubSetting, HubUnreachable, HubUntrusted, MirrorError
+from core.errors import BadHubSetting, HubUnreachable, HubUntrusted, MirrorError, UnreadableAnswer
 from core.hub.client import HubClient
 from core.hub.listing import list_model
 from core.hub.settings import HubSettings, from_environment
@@ -46,22 +46,26 @@ async def test_the_proxy_of_the_environment_is_used_but_for_its_exceptions(hub, 
 
 @in_loop
 async def test_a_proxy_that_is_not_there_is_told():
-    with pytest.raises(HubUnreachable, match=r"hub\.invalid cannot be reached through the proxy 127\.0\.0\.1") as told:
+    with pytest.raises(
+        HubUnreachable, match=r"hub\.invalid cannot be reached through the proxy 127\.0\.0\.1:9"
+    ) as told:
         await listed(HubSettings(UNKNOWN, proxy="http://user:pass-word@127.0.0.1:9"))
     assert "--proxy" in told.value.problem.hint
 
 
-@pytest.mark.parametrize("proxy", ["ftp://host", "socks5://host:1080", "no address"])
+@pytest.mark.parametrize("proxy", ["ftp://host", "socks5://host:1080", "http://[", "no address"])
 @in_loop
 async def test_a_proxy_that_makes_no_sense_is_told(hub, proxy):
     with pytest.raises(BadHubSetting, match="proxy's address"):
         await listed(HubSettings(hub.url, proxy=proxy))
 
 
-@pytest.mark.parametrize("endpoint", ["ftp://hub", "hub.example", "http://", "", "http://ho st"])
+@pytest.mark.parametrize(
+    "endpoint", ["ftp://hub", "hub.example", "http://", "", "http://[", "https://user@", "ht tp://x"]
+)
 @in_loop
 async def test_an_endpoint_that_makes_no_sense_is_told(endpoint):
-    with pytest.raises((BadHubSetting, HubUnreachable)):
+    with pytest.raises(BadHubSetting, match="is not a web address"):
         await listed(HubSettings(endpoint))
 
 
@@ -180,11 +184,13 @@ async def test_a_certificate_that_is_not_valid_is_told_at_once(untrusted):
     assert "SSL_CERT_FILE" in told.value.problem.hint
 
 
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "http://["])
 @in_loop
-async def test_a_redirect_to_a_strange_scheme_is_not_followed(hub):
-    hub.moved_to = "file://"
-    with pytest.raises(HubUntrusted):
+async def test_a_redirect_to_no_web_address_is_not_followed(hub, target):
+    hub.on_api.append(status(302, Location=target))
+    with pytest.raises((HubUntrusted, UnreadableAnswer)):
         await listed(HubSettings(hub.url))
+    assert len(hub.requests) == 1
 
 
 @in_loop
