@@ -169,6 +169,11 @@ def _now(progress: DownloadProgress) -> str:
     if progress.state == "queued" and any(file.note for file in progress.files):
         return next(file.note for file in progress.files if file.note)
     if progress.state == "downloading" and progress.bytes_per_s is not None and progress.left_s is not None:
-        minutes, seconds = divmod(round(progress.left_s), 60)
-        return f"{size(progress.bytes_per_s)}/s  {minutes}:{seconds:02} left"
+        return f"{size(progress.bytes_per_s)}/s  {_clock(progress.left_s)} left"
     return progress.state
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -13,6 +13,8 @@ from types import TracebackType
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import anyio
+import anyio.streams.tls
 import httpx2
 
 from core import __version__
@@ -31,8 +33,7 @@ from core.hub.retry import SHORT, RetryPolicy
 from core.hub.settings import PUBLIC_HUB, HubSettings
 from core.hub.token import read_token
 
-CONNECT_S = 10.0
-STALL_S = 20.0
+STALL_S = 10.0
 MAX_REDIRECTS = 10
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MIRROR_HINT = (
@@ -66,13 +67,13 @@ class Answer:
 class HubClient:
     """An open line to the hub; an async context manager.
 
-    `stall_s` seconds without a byte end an attempt; `patience` is how small questions are asked again.
+    `stall_s` seconds without a connection or a byte end an attempt; `patience` is how small questions are asked again.
     """
 
     def __init__(self, settings: HubSettings, stall_s: float = STALL_S, patience: RetryPolicy = SHORT) -> None:
         self.settings = settings
         self.patience = patience
-        self._timeout = httpx2.Timeout(stall_s, connect=min(CONNECT_S, stall_s))
+        self._timeout = httpx2.Timeout(stall_s)
         self._http: httpx2.AsyncClient | None = None
         self._trusted = _TRUSTED
 
@@ -89,6 +90,7 @@ class HubClient:
     def _connect(self) -> httpx2.AsyncClient:
         self._trusted = _TRUSTED | {_checked_origin(self.settings.endpoint)}
         headers = {"User-Agent": f"mirror-sd/{__version__}", "Accept-Encoding": "identity"}
+        anyio.run(anyio.sleep, 0)  # loads here what the first request would load in the event loop
         try:
             urlsplit(self.settings.proxy)
             return httpx2.AsyncClient(proxy=self.settings.proxy or None, timeout=self._timeout, headers=headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from core.hub.client import HubClient, unreadable
 from core.hub.retry import patiently
 
 _REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
+_REVISION = re.compile(r"[\w][\w./+@-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -63,12 +65,12 @@ async def list_model(hub: HubClient, repo: str, revision: str = "main") -> Listi
     Raises `BadRequest` for an impossible name, `UnreadableAnswer` for a listing that cannot be trusted, else as the
     client does after some attempts.
     """
-    _check_name(repo)
+    _check_names(repo, revision)
     path = f"/api/models/{repo}/revision/{quote(revision, safe='')}?blobs=true"
     answer = await patiently(lambda: hub.get(path), hub.patience)
     host = hub.settings.endpoint
     try:
-        info = msgspec.json.decode(answer, type=_Info)
+        info = await asyncio.to_thread(msgspec.json.decode, answer, type=_Info)
     except msgspec.DecodeError as error:
         raise unreadable(host, f"{path}: {error}") from error
     if not _COMMIT.fullmatch(info.sha):
@@ -77,10 +79,12 @@ async def list_model(hub: HubClient, repo: str, revision: str = "main") -> Listi
     return Listing(repo, info.sha, files, bool(info.gated), info.private)
 
 
-def _check_name(repo: str) -> None:
-    """It becomes a part of addresses and the name of a folder, where two hyphens stand for the slash."""
+def _check_names(repo: str, revision: str) -> None:
+    """They become parts of addresses and names of files; in the cache two hyphens stand for the slash."""
     if not _REPO.fullmatch(repo) or "--" in repo or ".." in repo:
         raise BadRequest(f"{repo!r} is not the name of a model.", "It looks like owner/name.")
+    if not _REVISION.fullmatch(revision) or ".." in revision:
+        raise BadRequest(f"{revision!r} is not the name of a revision.", "It is a branch, a tag or a commit.")
 
 
 def _listed(sibling: _Sibling, host: str) -> ListedFile:

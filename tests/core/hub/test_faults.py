@@ -151,6 +151,14 @@ async def test_a_hub_that_is_not_there_is_told_with_the_way_to_a_mirror(settings
 
 
 @in_loop
+async def test_a_content_server_that_is_not_there_is_told_by_name(settings, hub):
+    hub.content_url = "http://content.invalid"
+    with pytest.raises(HubUnreachable, match=r"content\.invalid cannot be reached"):
+        await new_download(settings).run()
+    assert published(settings) == []
+
+
+@in_loop
 async def test_a_mirror_that_redirects_everything_elsewhere_is_followed(settings, hub, files, tmp_path):
     with FakeHub({}) as mirror:
         mirror.moved_to = hub.url.replace("127.0.0.1", "localhost")

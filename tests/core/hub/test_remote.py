@@ -142,6 +142,9 @@ async def test_a_range_behind_the_end_is_empty(hub, client):
         ("acme/ti--ny", "main", BadRequest),
         ("a/b/c", "main", BadRequest),
         ("", "main", BadRequest),
+        (REPO, "../../../tmp/evil", BadRequest),
+        (REPO, "/tmp/evil", BadRequest),
+        (REPO, "", BadRequest),
     ],
 )
 @in_loop
