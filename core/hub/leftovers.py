@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from huggingface_hub import CachedRepoInfo, scan_cache_dir
-from huggingface_hub.errors import CacheNotFound
+from huggingface_hub import DeleteCacheStrategy, scan_cache_dir
 
 from core.errors import ModelBusy, ModelNotFound, NotRemoved
 from core.hub.cache import PART_SUFFIX, repo_dir, try_lock
@@ -88,16 +88,12 @@ def _remove_idle(cache: Path, repo: str, path: Path) -> int:
 
 def find_removal(cache: Path, repo: str) -> Removal:
     """What removing a model takes away. Raises `ModelNotFound`. Reads the whole cache: not for the event loop."""
-    cached = _cached(cache, repo)
     folder = repo_dir(cache, repo)
-    if cached is None and not folder.is_dir():
+    if not folder.is_dir():
         raise ModelNotFound(f"{repo} is not on this disk.", f"Models are kept in {cache}.")
     freed = sum(path.stat().st_size for path in _unpublished(folder))
-    revisions: tuple[str, ...] = ()
-    if cached is not None:
-        revisions = tuple(sorted(revision.commit_hash for revision in cached.revisions))
-        freed += scan_cache_dir(cache).delete_revisions(*revisions).expected_freed_size
-    return Removal(repo, freed, revisions, str(folder))
+    strategy, revisions = _deletion(cache, repo)
+    return Removal(repo, freed + strategy.expected_freed_size, revisions, str(folder))
 
 
 def remove_model(cache: Path, removal: Removal) -> None:
@@ -111,8 +107,8 @@ def remove_model(cache: Path, removal: Removal) -> None:
         if lock is None:
             raise ModelBusy(f"{removal.repo} is being downloaded.", "Cancel the download first.", str(path))
         lock.release()
-    if removal.revisions:
-        scan_cache_dir(cache).delete_revisions(*removal.revisions).execute()
+    strategy, _ = _deletion(cache, removal.repo)
+    strategy.execute()
     try:
         if folder.exists():  # beginnings alone, or a folder that the library cannot read
             shutil.rmtree(folder)
@@ -141,12 +137,15 @@ def _unpublished(folder: Path) -> list[Path]:
     return [path for path in blobs.iterdir() if not path.is_symlink() and path.resolve() not in used]
 
 
-def _cached(cache: Path, repo: str) -> CachedRepoInfo | None:
-    try:
-        repos = scan_cache_dir(cache).repos
-    except CacheNotFound:
-        return None
-    return next((each for each in repos if each.repo_type == "model" and each.repo_id == repo), None)
+def _deletion(cache: Path, repo: str) -> tuple[DeleteCacheStrategy, tuple[str, ...]]:
+    """How the library would delete all revisions of a model, and their commits; none where it cannot read the model.
+
+    It looks commits up in all models, and copies of a model share them: so it is shown this model alone.
+    """
+    scanned = scan_cache_dir(cache)
+    ours = frozenset(each for each in scanned.repos if each.repo_path == repo_dir(scanned.cache_dir or cache, repo))
+    commits = tuple(sorted(revision.commit_hash for each in ours for revision in each.revisions))
+    return dataclasses.replace(scanned, repos=ours).delete_revisions(*commits), commits
 
 
 def _repo_name(folder: Path) -> str:

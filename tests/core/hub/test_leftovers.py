@@ -56,12 +56,16 @@ async def test_all_revisions_go_and_shared_content_counts_once(hub, settings, fi
 
 
 @in_loop
-async def test_other_models_stay(hub, settings, files):
-    hub.repos["acme/other"] = Repo(dict(files))
-    await new_download(settings).run()
-    other = await Download(settings, DownloadRequest("acme/other")).run()
+async def test_copies_of_the_model_stay(hub, settings, files):
+    """Copies have the same commit, by which the library finds what to delete."""
+    names = [f"acme/copy-{i}" for i in range(8)]
+    hub.repos |= {name: Repo(dict(files)) for name in names}
+    folder = await new_download(settings).run()
+    copies = [await Download(settings, DownloadRequest(name)).run() for name in names]
+    assert {copy.name for copy in copies} == {folder.name}
     remove_model(settings.cache_dir, find_removal(settings.cache_dir, REPO))
-    assert snapshot(other) == files
+    assert not folder.exists()
+    assert [snapshot(copy) for copy in copies] == [files] * len(names)
 
 
 @in_loop
