@@ -88,7 +88,8 @@ class HubClient:
             await self._http.aclose()
 
     def _connect(self) -> httpx2.AsyncClient:
-        self._trusted = _TRUSTED | {_checked_origin(self.settings.endpoint)}
+        origin = _checked_origin(self.settings.endpoint)
+        self._trusted = _TRUSTED | {origin, origin.replace("http://", "https://")}
         headers = {"User-Agent": f"mirror-sd/{__version__}", "Accept-Encoding": "identity"}
         anyio.run(anyio.sleep, 0)  # loads here what the first request would load in the event loop
         try:

@@ -105,12 +105,16 @@ class Download:
 
     # ---------------------------------------------------------------- its course
 
-    async def run(self) -> Path:
-        """Until the model is in the cache; its folder. Raises `MirrorError`, of which `Cancelled` is one."""
+    def line_up(self) -> None:
+        """Leave the end that it has come to, for another run; nothing where it has not ended."""
         if self._state in ENDED:
             self._wanted, self._problem = "downloading", None
             self._listing, self._begun, self._interrupted = None, False, False
             self._become("queued")
+
+    async def run(self) -> Path:
+        """Until the model is in the cache; its folder. Raises `MirrorError`, of which `Cancelled` is one."""
+        self.line_up()
         try:
             while (folder := await self._step()) is None:
                 pass

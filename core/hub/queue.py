@@ -32,6 +32,7 @@ class DownloadQueue:
 
     def start(self, download: Download) -> None:
         """Run a download, also one that has failed or was cancelled, at the end of the line."""
+        download.line_up()
         task = asyncio.create_task(self._run(download))
         self._running[task] = download
         task.add_done_callback(self._running.pop)

@@ -9,7 +9,7 @@ import random
 import pytest
 from huggingface_hub import snapshot_download
 
-from core.errors import Cancelled, HubOffline, NothingToDownload
+from core.errors import CacheNotWritable, Cancelled, HubOffline, NothingToDownload
 from core.hub.cache import try_lock
 from core.hub.download import Download
 from core.hub.local import find_local
@@ -17,7 +17,7 @@ from core.hub.plan import DownloadRequest, plan_download
 from core.hub.queue import DownloadQueue
 from core.hub.settings import HubSettings
 from helpers.downloads import HASTY, MIB, REPO, STALL_S, WEIGHTS, new_download, parts, published, snapshot
-from helpers.fake_hub import Fault, Repo, etag
+from helpers.fake_hub import Fault, Repo, etag, status
 from helpers.loop import in_loop
 
 SIZE = 4 * MIB + 5
@@ -262,6 +262,21 @@ async def test_downloads_take_turns_and_a_paused_one_lets_the_next_go(hub, setti
 
 
 @in_loop
+async def test_a_failed_download_can_be_started_again(hub, settings, files):
+    hub.on_resolve[WEIGHTS].append(status(403))
+    queue = DownloadQueue(settings, HASTY)
+    download = queue.add(DownloadRequest(REPO))
+    *_, last = [progress async for progress in download.watch()]
+    assert (last.state, last.problem.kind) == ("failed", "HubRefused")
+    queue.start(download)
+    await reach(download, lambda progress: progress.state == "checking")
+    *_, last = [progress async for progress in download.watch()]
+    assert (last.state, last.problem) == ("done", None)
+    assert wanted(files) == snapshot(find_local(settings.cache_dir, REPO))
+    await queue.close()
+
+
+@in_loop
 async def test_progress_is_typed_hashable_and_only_grows(hub, settings, files):
     hub.bytes_per_s = 6 * MIB
     download = new_download(settings)
@@ -350,3 +365,20 @@ async def test_a_content_of_the_wrong_length_is_fetched_again(settings, files):
     folder = await new_download(settings).run()
     (folder / WEIGHTS).resolve().write_bytes(b"cut off by a crash")
     assert snapshot(await new_download(settings).run()) == wanted(files)
+
+
+@in_loop
+async def test_a_model_whose_links_cannot_be_made_is_none_yet(hub, settings, files):
+    """The config comes last: no program takes a folder without it for a model."""
+    obstacle = settings.cache_dir / "models--acme--tiny/snapshots" / hub.repos[REPO].commit / WEIGHTS / "in the way"
+    obstacle.mkdir(parents=True)
+    with pytest.raises(CacheNotWritable):
+        await new_download(settings).run()
+    assert not (obstacle.parents[1] / "config.json").exists()
+    assert not (obstacle.parents[3] / "refs").exists()
+    assert find_local(settings.cache_dir, REPO) is None
+    obstacle.rmdir()
+    obstacle.parent.rmdir()
+    sent = dict(hub.sent)
+    assert snapshot(await new_download(settings).run()) == wanted(files)
+    assert hub.sent == sent

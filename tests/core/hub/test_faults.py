@@ -92,6 +92,11 @@ async def test_links_are_resolved_anew_at_every_attempt(hub, settings, files):
     assert [request.status for request in hub.asked(WEIGHTS)] == [302, 200, 302, 206, 302, 206]
 
 
+def redirect_to_another_length(hub: FakeHub) -> None:
+    link = f"{hub.content_url}/content/{hub.new_link()}/{REPO}/{WEIGHTS}"
+    hub.on_resolve[WEIGHTS].append(status(302, X_Linked_Size="9", Location=link))
+
+
 STAYING = {
     "stall": (on_content(*[Fault(stall_after=0)] * 4), TransferStalled, "localhost sends no more bytes", "kept"),
     "cut": (on_content(*[Fault(cut_after=0)] * 4), ConnectionLost, "connection to localhost broke off", "kept"),
@@ -100,6 +105,13 @@ STAYING = {
     "expired link": (on_content(*[status(403)] * 4), LinkExpired, r"refuses the hub's link \(403\)", "--endpoint"),
     "wrong length": (on_content(Fault(longer_by=9)), WrongLength, "another model.safetensors", "mirror"),
     "shorter": (on_content(Fault(longer_by=-9)), WrongLength, "another model.safetensors", "mirror"),
+    "longer, when continued": (
+        on_content(Fault(cut_after=MIB), Fault(longer_by=9)),
+        WrongLength,
+        "another model.safetensors",
+        "mirror",
+    ),
+    "redirect to another length": (redirect_to_another_length, WrongLength, "another model.safetensors", "mirror"),
     "longer, unsaid": (on_content(Fault(longer_by=9, unlabelled=True)), WrongLength, "more", "mirror"),
     "wrong byte": (on_content(Fault(wrong_byte=SIZE // 2)), ChecksumFailed, "checksum is wrong", "this file alone"),
     "refused": (on_resolve(status(403)), HubRefused, r"127\.0\.0\.1 refuses the request \(403\)", "--endpoint"),
