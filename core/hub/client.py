@@ -29,11 +29,10 @@ from core.errors import (
     UnreadableAnswer,
 )
 from core.hub.answers import TryAgain, check_status
-from core.hub.retry import SHORT, RetryPolicy
+from core.hub.retry import SHORT, STALL_S, RetryPolicy
 from core.hub.settings import PUBLIC_HUB, HubSettings
 from core.hub.token import read_token
 
-STALL_S = 10.0
 MAX_REDIRECTS = 10
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MIRROR_HINT = (

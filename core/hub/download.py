@@ -7,18 +7,16 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import msgspec
-
 from core.activity import working
 from core.errors import Cancelled, ChecksumFailed, DiskFull, MirrorError, Problem, WrongLength
 from core.hub.cache import disk_full, free_bytes, publish
-from core.hub.client import STALL_S, HubClient
+from core.hub.client import HubClient
 from core.hub.leftovers import remove_unpublished
 from core.hub.listing import Listing, list_model
 from core.hub.local import find_local
 from core.hub.plan import DownloadPlan, DownloadRequest, check_space, make_plan
 from core.hub.progress import ENDED, DownloadProgress, RateMeter, State
-from core.hub.retry import SHORT, RetryPolicy
+from core.hub.retry import Patience
 from core.hub.settings import HubSettings
 from core.hub.threads import in_thread
 from core.hub.transfer import FileTransfer
@@ -27,18 +25,6 @@ FILES_AT_ONCE = 2
 TICK_S = 0.25
 STALL_SHOWN_S = 3.0
 """Without a byte, after which the user is told, long before the connection is given up."""
-
-
-class Patience(msgspec.Struct, frozen=True):
-    """How long a download waits for what may come back."""
-
-    stall_s: float = STALL_S
-    """Without a byte, after which a connection is given up."""
-    retry: RetryPolicy = RetryPolicy()
-    questions: RetryPolicy = SHORT
-    """For asking what the model has."""
-    space_poll_s: float = 2.0
-    """Between looks at the disk while it is full."""
 
 
 class Download:
@@ -183,7 +169,8 @@ class Download:
         listing = self._listing = self._listing or await list_model(hub, request.repo, request.revision)
         plan = self.plan = await in_thread(make_plan, cache, request, listing)
         self._transfers = tuple(
-            FileTransfer(hub, request.repo, plan.commit, planned, self._patience.retry) for planned in plan.files
+            FileTransfer(hub, request.repo, plan.commit, planned, self._patience.retry, self._tell)
+            for planned in plan.files
         )
         check_space(plan, cache)
         self._begun = True

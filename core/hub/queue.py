@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 
 from core.errors import MirrorError
-from core.hub.download import Download, Patience
+from core.hub.download import Download
 from core.hub.plan import DownloadRequest
 from core.hub.progress import ENDED
+from core.hub.retry import Patience
 from core.hub.settings import HubSettings
 
 

@@ -12,6 +12,8 @@ from core.hub.answers import TryAgain
 
 T = TypeVar("T")
 
+STALL_S = 10.0
+
 
 class RetryPolicy(msgspec.Struct, frozen=True):
     """Pauses double from the first to the longest; the server's own wish comes first."""
@@ -30,6 +32,18 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
 SHORT = RetryPolicy(attempts=3)
 """For small questions that a user waits for."""
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long a download waits for what may come back."""
+
+    stall_s: float = STALL_S
+    """Without a byte, after which a connection is given up."""
+    retry: RetryPolicy = RetryPolicy()
+    questions: RetryPolicy = SHORT
+    """For asking what the model has."""
+    space_poll_s: float = 2.0
+    """Between looks at the disk while it is full."""
 
 
 async def patiently(ask: Callable[[], Awaitable[T]], policy: RetryPolicy) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from core.errors import ConnectionLost, MirrorError, Problem, WrongLength
@@ -25,9 +26,21 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
 class FileTransfer:
-    """Fetches one file. `bytes_done`: on the disk or arrived; `received`: what came by the network."""
+    """Fetches one file. `bytes_done`: on the disk or arrived; `received`: what came by the network.
 
-    def __init__(self, hub: HubClient, repo: str, commit: str, planned: PlannedFile, retry: RetryPolicy) -> None:
+    `tell` is called when its state changes.
+    """
+
+    def __init__(
+        self,
+        hub: HubClient,
+        repo: str,
+        commit: str,
+        planned: PlannedFile,
+        retry: RetryPolicy,
+        tell: Callable[[], None],
+    ) -> None:
+        self._tell = tell
         self._hub = hub
         self._repo = repo
         self._commit = commit
@@ -60,12 +73,13 @@ class FileTransfer:
         try:
             if not await in_thread(is_here, self._cache, self._repo, self._commit, self.file):
                 await self._fetch_locked()
-            self._state, self.bytes_done = "done", self.file.bytes
+            self.bytes_done = self.file.bytes
+            self._become("done")
         except asyncio.CancelledError:
-            self._state = "paused"
+            self._become("paused")
             raise
         except MirrorError:
-            self._state = "failed"
+            self._become("failed")
             raise
         finally:
             lock.release()
@@ -73,13 +87,17 @@ class FileTransfer:
     async def _fetch_locked(self) -> None:
         part = Part(self._cache, self._repo, self.file)
         try:
-            self._state = "checking"
+            self._become("checking")
             await self._open(part)
             await self._attempts(part)
-            self._state = "verifying"
+            self._become("verifying")
             await in_thread(part.finish)
         finally:
             await in_thread(part.close)
+
+    def _become(self, state: State) -> None:
+        self._state = state
+        self._tell()
 
     async def _open(self, part: Part) -> None:
         opening = asyncio.get_running_loop().run_in_executor(None, part.open)
@@ -92,7 +110,7 @@ class FileTransfer:
         self.bytes_done = part.bytes_here
 
     async def _attempts(self, part: Part) -> None:
-        self._state = "downloading"
+        self._become("downloading")
         while part.bytes_here < self.file.bytes:
             before = part.bytes_here
             try:
@@ -105,16 +123,19 @@ class FileTransfer:
         """Wait before the next attempt; raises the fault's own error after the last one."""
         if self._failures == self._retry.attempts:
             raise fault.error from fault
-        self._state, self.attempt, self.problem = "stalled", self._failures + 1, fault.error.problem
+        self.attempt, self.problem = self._failures + 1, fault.error.problem
         pause_s = self._retry.pause_s(self._failures, fault)
         self._note = f"stalled, retrying {self.attempt}/{self._retry.attempts} in {pause_s:.0f} s"
+        self._become("stalled")
         await asyncio.sleep(pause_s)
         self._note = f"stalled, retrying {self.attempt}/{self._retry.attempts}"
 
     def _arrived(self, count: int) -> None:
         self.bytes_done += count
         self.received += count
-        self._state, self.attempt, self.problem, self._note = "downloading", 1, None, ""
+        self.attempt, self.problem, self._note = 1, None, ""
+        if self._state != "downloading":
+            self._become("downloading")
 
     async def _attempt(self, part: Part) -> None:
         start = part.bytes_here

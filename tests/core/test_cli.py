@@ -50,7 +50,7 @@ def pair(tiny_pair):
 
 def test_version_and_help():
     assert mirror_sd("--version").stdout == f"mirror-sd {__version__}\n"
-    for command in ((), ("chat",), ("bench",), ("kernels",), ("kernels", "compile"), ("doctor",)):
+    for command in ((), ("chat",), ("bench",), ("kernels",), ("kernels", "compile"), ("pull",), ("rm",), ("doctor",)):
         result = mirror_sd(*command, "--help")
         assert result.returncode == 0
         assert "usage: mirror-sd" in result.stdout

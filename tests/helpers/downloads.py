@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from core.hub.download import Download, Patience
+from core.hub.download import Download
 from core.hub.plan import DownloadRequest
-from core.hub.retry import RetryPolicy
+from core.hub.retry import Patience, RetryPolicy
 from core.hub.settings import HubSettings
 
 REPO = "acme/tiny"
