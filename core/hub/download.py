@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from core.activity import working
-from core.errors import Cancelled, ChecksumFailed, DiskFull, MirrorError, Problem, WrongLength
+from core.errors import Cancelled, ChecksumFailed, DiskFull, InternalError, MirrorError, Problem, WrongLength
 from core.hub.cache import disk_full, free_bytes, publish
 from core.hub.client import HubClient
 from core.hub.leftovers import remove_unpublished
@@ -95,7 +95,7 @@ class Download:
         """Leave the end that it has come to, for another run; nothing where it has not ended."""
         if self._state in ENDED:
             self._wanted, self._problem = "downloading", None
-            self._listing, self._begun, self._interrupted = None, False, False
+            self._listing, self._begun = None, False
             self._become("queued")
 
     async def run(self) -> Path:
@@ -111,6 +111,12 @@ class Download:
         except asyncio.CancelledError:  # the program ends
             self._become("cancelled")
             raise
+        except Exception as error:  # those who watch must not wait for ever
+            self._problem = InternalError(
+                "The download met a defect of this program.", "Try again.", repr(error)
+            ).problem
+            self._become("failed")
+            raise
         self._folder = str(folder)
         self._become("done")
         return folder
@@ -124,6 +130,7 @@ class Download:
         if self._wanted == "paused":
             await self._rest()
             return None
+        self._interrupted = False
         self._work = asyncio.create_task(self._turn())
         try:
             return await self._work
@@ -131,13 +138,13 @@ class Download:
             task = asyncio.current_task()
             if not self._interrupted or (task is not None and task.cancelling()):
                 raise  # not the user's wish
-            self._interrupted = False
         except DiskFull as error:
             if not self._begun:
                 raise
-            self._wanted, self._problem = "paused", error.problem
-            self._go.clear()
-            self._become("paused")
+            if self._wanted == "downloading":
+                self._wanted, self._problem = "paused", error.problem
+                self._go.clear()
+                self._become("paused")
         finally:
             self._work = None
             self._tell()

@@ -382,3 +382,16 @@ async def test_a_model_whose_links_cannot_be_made_is_none_yet(hub, settings, fil
     sent = dict(hub.sent)
     assert snapshot(await new_download(settings).run()) == wanted(files)
     assert hub.sent == sent
+
+
+@in_loop
+async def test_a_defect_ends_the_download_for_those_who_watch(settings, monkeypatch):
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("core.hub.download.make_plan", broken)
+    download = new_download(settings)
+    running = asyncio.create_task(download.run())
+    *_, last = [progress async for progress in download.watch()]
+    assert (last.state, last.problem.kind) == ("failed", "InternalError")
+    assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], ZeroDivisionError)

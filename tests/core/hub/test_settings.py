@@ -84,22 +84,47 @@ def test_what_is_named_comes_before_the_environment():
     assert named == HubSettings("https://mirror.example", "http://proxy", True, "/models")
 
 
-def test_the_token_is_that_of_the_environment_then_the_keyring_then_the_file(monkeypatch, token_file, tmp_path):
-    assert read_token() is None
-    token_file.write_text("hf_file\n")
-    assert read_token() == "hf_file"
-    # The package keyring is optional; this one has its interface.
+@pytest.fixture
+def keyring(monkeypatch, tmp_path):
+    """A package with the interface of keyring, which is optional; returns the file that says what it does."""
+    package = tmp_path / "packages" / "keyring"
+    package.mkdir(parents=True)
+    (package / "errors.py").write_text("class KeyringError(Exception):\n    pass\n")
+    monkeypatch.syspath_prepend(package.parent)
+    yield package / "__init__.py"
+    for name in ("keyring", "keyring.errors"):
+        sys.modules.pop(name, None)
+
+
+def test_the_token_is_that_of_the_environment_then_the_keyring_then_the_file(monkeypatch, token_file, keyring):
     known = (KEYRING_SERVICE, KEYRING_USER)
-    (tmp_path / "keyring.py").write_text(
-        f"def get_password(*asked):\n    return 'hf_ring' if asked == {known} else None\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
+    keyring.write_text(f"def get_password(*asked):\n    return 'hf_ring' if asked == {known} else None\n")
+    token_file.write_text("hf_file\n")
     assert read_token() == "hf_ring"
     monkeypatch.setenv("HF_TOKEN", "hf_env")
     assert read_token() == "hf_env"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
     assert read_token() is None
-    sys.modules.pop("keyring")
+
+
+def test_without_a_keyring_the_token_is_that_of_the_file(token_file):
+    assert read_token() is None
+    token_file.write_text("hf_file\n")
+    assert read_token() == "hf_file"
+
+
+def test_a_keyring_that_does_not_answer_is_passed_over(token_file, keyring, caplog):
+    keyring.write_text("from keyring.errors import KeyringError\ndef get_password(*_):\n    raise KeyringError\n")
+    token_file.write_text("hf_file\n")
+    assert read_token() == "hf_file"
+    assert "keyring does not answer: KeyringError" in caplog.text
+
+
+def test_a_token_file_that_cannot_be_read_is_told(token_file):
+    token_file.mkdir()
+    with pytest.raises(BadHubSetting, match="token cannot be read") as told:
+        read_token()
+    assert str(token_file) in told.value.problem.hint
 
 
 @in_loop
