@@ -40,7 +40,7 @@ def content_starts(hub) -> list[int]:
 
 @pytest.mark.slow
 def test_a_download_that_is_killed_twenty_times_ends_right_and_leaves_nothing(hub, settings, files):
-    hub.bytes_per_s = 40_000_000
+    hub.bytes_per_s = 4_000_000  # slow enough that what was sent has arrived, also on a busy machine
     moments = random.Random(4)
     sent_before_run = []
     for _ in range(KILLS):
