@@ -59,7 +59,8 @@ class Answer:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises `TryAgain` where it ends early or stalls."""
         with told(self.host):
-            async for chunk in self._response.aiter_bytes():
+            # What is not encoded needs no decoder, which takes time for each of many small chunks.
+            async for chunk in self._response.aiter_bytes() if self.encoded else self._response.aiter_raw():
                 yield chunk
 
 

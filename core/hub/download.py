@@ -193,11 +193,10 @@ class Download:
         damaged: list[MirrorError] = []
 
         async def fetch(transfer: FileTransfer) -> None:
-            async with at_once:
-                try:
-                    await transfer.fetch()
-                except (ChecksumFailed, WrongLength) as error:
-                    damaged.append(error)
+            try:
+                await transfer.fetch(at_once)
+            except (ChecksumFailed, WrongLength) as error:
+                damaged.append(error)
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 from typing import IO
@@ -51,11 +52,12 @@ class Part:
         """Ends a long `open` from another thread; the part is then only to be closed."""
         self._stop.set()
 
-    def append(self, block: bytes | bytearray) -> None:
+    def append(self, chunks: Sequence[bytes]) -> None:
         """Add what arrived. Raises `DiskFull` or `CacheNotWritable`, and from then on for every block after it."""
         assert self._stream is not None, "the part is not open"
         if self._failed is not None:
             raise self._failed
+        block = b"".join(chunks)
         rest = memoryview(block)
         try:
             while rest:

@@ -18,7 +18,7 @@ from core.hub.remote import file_url
 from core.hub.retry import RetryPolicy
 from core.hub.threads import in_thread, settled
 
-BLOCK_BYTES = 256 * 1024  # a kill loses two at most: one on its way to the disk, one that fills
+BLOCK_BYTES = 512 * 1024  # a kill loses two at most, one on its way to the disk and one that fills: 1 MiB
 LOCK_POLL_S = 0.5
 _NEW_BYTES = 64 * 1024  # an attempt that brought so much was none in vain
 _RANGE_REFUSALS = 2
@@ -62,8 +62,11 @@ class FileTransfer:
         """How far it is."""
         return FileProgress(self.file.name, self._state, self.bytes_done, self.file.bytes, self.attempt, self._note)
 
-    async def fetch(self) -> None:
-        """Until the content is in the cache, verified. Raises `MirrorError`; what has arrived is kept."""
+    async def fetch(self, slot: asyncio.Semaphore) -> None:
+        """Until the content is in the cache, verified. Raises `MirrorError`; what has arrived is kept.
+
+        It holds the `slot` while bytes come, and not while it waits for another program or is verified.
+        """
         lock = try_lock(self._cache, self._repo, self.file.etag)
         while lock is None:
             self._note = "another download of this file is under way"
@@ -72,7 +75,7 @@ class FileTransfer:
         self._note = ""
         try:
             if not await in_thread(is_here, self._cache, self._repo, self._commit, self.file):
-                await self._fetch_locked()
+                await self._fetch_locked(slot)
             self.bytes_done = self.file.bytes
             self._become("done")
         except asyncio.CancelledError:
@@ -84,12 +87,13 @@ class FileTransfer:
         finally:
             lock.release()
 
-    async def _fetch_locked(self) -> None:
+    async def _fetch_locked(self, slot: asyncio.Semaphore) -> None:
         part = Part(self._cache, self._repo, self.file)
         try:
-            self._become("checking")
-            await self._open(part)
-            await self._attempts(part)
+            async with slot:
+                self._become("checking")
+                await self._open(part)
+                await self._attempts(part)
             self._become("verifying")
             await in_thread(part.finish)
         finally:
@@ -198,25 +202,27 @@ class _Blocks:
 
     def __init__(self, part: Part) -> None:
         self._part = part
-        self._block = bytearray()
+        self._chunks: list[bytes] = []
+        self._bytes = 0
         self._writing: asyncio.Future[None] | None = None
 
     async def add(self, chunk: bytes) -> None:
         """May wait until the disk has taken the block before. Raises as `Part.append`."""
-        self._block += chunk
-        if len(self._block) >= BLOCK_BYTES:
+        self._chunks.append(chunk)
+        self._bytes += len(chunk)
+        if self._bytes >= BLOCK_BYTES:
             await self._hand_over()
 
     async def finish(self) -> None:
         """Until all is on the disk."""
-        if self._block:
+        if self._chunks:
             await self._hand_over()
         await self._written()
 
     async def _hand_over(self) -> None:
         await self._written()
-        block, self._block = self._block, bytearray()
-        self._writing = asyncio.get_running_loop().run_in_executor(None, self._part.append, block)
+        chunks, self._chunks, self._bytes = self._chunks, [], 0
+        self._writing = asyncio.get_running_loop().run_in_executor(None, self._part.append, chunks)
 
     async def _written(self) -> None:
         writing, self._writing = self._writing, None

@@ -105,17 +105,17 @@ def test_a_block_that_the_disk_does_not_take_is_taken_later(small_disk):
     (small_disk / "filler").write_bytes(bytes(DISK_BYTES - 3 * MIB))
     part = Part(small_disk, "acme/tiny", file)
     part.open()
-    part.append(content[:MIB])
+    part.append([content[:MIB]])
     with pytest.raises(DiskFull, match=r"disk is full: 0\.0 MB are free"):
-        part.append(content[MIB : 4 * MIB])
+        part.append([content[MIB : 4 * MIB]])
     (small_disk / "filler").unlink()
     with pytest.raises(DiskFull):  # what comes after the lost block must not take its place
-        part.append(content[4 * MIB :])
+        part.append([content[4 * MIB :]])
     part.close()
     part = Part(small_disk, "acme/tiny", file)
     part.open()
     assert MIB <= part.bytes_here < 4 * MIB
-    part.append(content[part.bytes_here :])
+    part.append([content[part.bytes_here :]])
     part.finish()
     part.close()
     assert (small_disk / "models--acme--tiny/blobs" / file.etag).read_bytes() == content
