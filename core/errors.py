@@ -153,6 +153,98 @@ class ProtocolError(MirrorError):
     """Bytes on the pipe between window and engine were not a message."""
 
 
+class BadHubSetting(MirrorError):
+    """The hub's address or the proxy cannot be used as written."""
+
+
+class HubOffline(MirrorError):
+    """Something is needed from the hub while offline mode is on."""
+
+
+class HubUnreachable(MirrorError):
+    """No connection to the hub, its content server or the proxy."""
+
+
+class HubUntrusted(MirrorError):
+    """The server's certificate is not valid, or a redirect leaves the encrypted connection."""
+
+
+class ConnectionLost(MirrorError):
+    """The server ended the connection in the middle of an answer."""
+
+
+class TransferStalled(MirrorError):
+    """The connection stands, but no bytes come."""
+
+
+class HubBusy(MirrorError):
+    """The hub asks to slow down."""
+
+
+class HubFault(MirrorError):
+    """The hub has a fault of its own."""
+
+
+class HubRefused(MirrorError):
+    """The hub does not allow this request, for none of the reasons that have a type of their own."""
+
+
+class LinkExpired(MirrorError):
+    """The content server does not accept the link that the hub gave."""
+
+
+class UnreadableAnswer(MirrorError):
+    """What answered does not speak as a hub does: a login page of a network, or a broken mirror."""
+
+
+class ModelNotFound(MirrorError):
+    """The hub has no such model, or it is private."""
+
+
+class RevisionNotFound(MirrorError):
+    """The model has no such branch, tag or commit."""
+
+
+class FileNotOnHub(MirrorError):
+    """The model has no such file."""
+
+
+class GatedModel(MirrorError):
+    """The model's owner gives access only to users who ask for it."""
+
+
+class TokenRefused(MirrorError):
+    """The hub does not accept the token."""
+
+
+class NothingToDownload(MirrorError):
+    """None of the model's files is one that was asked for."""
+
+
+class DiskFull(MirrorError):
+    """The disk has no room for what is to be downloaded."""
+
+
+class CacheNotWritable(MirrorError):
+    """The folder of models does not take files."""
+
+
+class WrongLength(MirrorError):
+    """A server's file is not as long as the hub lists it."""
+
+
+class ChecksumFailed(MirrorError):
+    """A downloaded file is not the one that the hub lists."""
+
+
+class ModelBusy(MirrorError):
+    """A model is being downloaded while it is to be removed."""
+
+
+class NotRemoved(MirrorError):
+    """The disk did not let go of a model's files."""
+
+
 class Cancelled(MirrorError):
     """The user stopped the request before it had a result."""
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from core import __version__
-from core.cli import bench, chat, check, doctor, inspect, kernels, pairs
+from core.cli import bench, chat, check, doctor, inspect, kernels, pairs, pull, rm
 from core.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, print_problem
 from core.errors import MirrorError
 
@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mirror-sd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (chat, bench, check, pairs, inspect, kernels, doctor):
+    for command in (chat, bench, check, pairs, inspect, pull, rm, kernels, doctor):
         command.add_command(commands)
     return parser
 

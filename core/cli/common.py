@@ -15,6 +15,7 @@ import msgspec
 
 from core.client import Call, EngineClient
 from core.errors import BadRequest, Problem
+from core.message import Message
 from core.pairs import Pair, pair_by_name, pair_from_paths
 from core.protocol import Event, Progress
 
@@ -94,7 +95,7 @@ def print_problem(problem: Problem) -> None:
     print(f"mirror-sd: {problem.sentence}\n  {problem.hint}".rstrip(), file=sys.stderr)
 
 
-def print_event(event: Event) -> None:
+def print_event(event: Message) -> None:
     """One event as a line of JSON: its fields, and its name as `event`."""
     fields: dict[str, Any] = msgspec.to_builtins(event)
     name = str(fields.pop("type")).lower()

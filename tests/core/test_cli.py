@@ -54,10 +54,13 @@ def test_version_and_help():
         (),
         ("chat",),
         ("bench",),
+        ("check",),
         ("kernels",),
         ("kernels", "compile"),
         ("pairs",),
         ("inspect",),
+        ("pull",),
+        ("rm",),
         ("doctor",),
     ):
         result = mirror_sd(*command, "--help")

@@ -1,0 +1,38 @@
+"""Where the hub is, how it is reached, and where models are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from huggingface_hub import constants
+
+PUBLIC_HUB = "https://huggingface.co"
+
+
+class HubSettings(msgspec.Struct, frozen=True):
+    """One way to reach a hub. `from_environment` gives what other clients on this machine use."""
+
+    endpoint: str = PUBLIC_HUB
+    """The hub or a mirror of it, without a slash at the end."""
+    proxy: str = ""
+    """URL of a proxy; empty takes that of the environment (HTTPS_PROXY, ALL_PROXY, NO_PROXY, the system's)."""
+    offline: bool = False
+    """Never send a request."""
+    cache: str = constants.HF_HUB_CACHE
+    """The folder of models, in the layout of the Hugging Face cache."""
+
+    @property
+    def cache_dir(self) -> Path:
+        """The folder of models."""
+        return Path(self.cache).expanduser()
+
+
+def from_environment(endpoint: str = "", proxy: str = "", offline: bool = False, cache: str = "") -> HubSettings:
+    """What is named, and for the rest HF_ENDPOINT, HF_HUB_OFFLINE, HF_HUB_CACHE and HF_HOME as the process began."""
+    return HubSettings(
+        (endpoint or constants.ENDPOINT).rstrip("/"),
+        proxy,
+        offline or constants.HF_HUB_OFFLINE,
+        cache or constants.HF_HUB_CACHE,
+    )
