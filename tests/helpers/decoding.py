@@ -108,12 +108,12 @@ def run(
 
 def three_tokens_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every text is one of the tokens 0, 1 and 2: it repeats itself all the time, though not for ever."""
-    scores = Sampler._scores
+    scores = Sampler.scores
 
     def allowed(self: Sampler, logits: mx.array, position: int) -> mx.array:
         return scores(self, mx.where(mx.arange(logits.shape[-1]) < 3, logits, -1e9), position)
 
-    monkeypatch.setattr(Sampler, "_scores", allowed)
+    monkeypatch.setattr(Sampler, "scores", allowed)
 
 
 def cached(session: Session) -> list[npt.NDArray[np.float32]]:

@@ -114,7 +114,7 @@ def test_another_drafts_programs_are_refused(drafters: Any, tmp_path: Path) -> N
     config = tiny_config(intermediate_size=32, hidden_size=16)
     other = write_draft(tmp_path / "other", config, random_weights(config))
     with pytest.raises(ane.AneError, match="not this draft's"):
-        AneDrafter(other, programs._programs, programs._target)
+        AneDrafter(other, programs.programs, programs._target)
 
 
 def tokens_per_step(loaded: Any, drafter: Drafter, prompts: list[tuple[int, ...]]) -> tuple[float, list[list[int]]]:
