@@ -85,8 +85,9 @@ def test_forced_acceptance_gives_the_plain_text(family):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_forced_acceptance_gives_the_plain_text_of_200_prompts(family):
-    check_prompts(family, range(200))
+def test_forced_acceptance_gives_the_plain_text_of_many_prompts(family):
+    """Two hundred for each kind of state; families that keep the same in other classes have fewer."""
+    check_prompts(family, range(200 if family in KINDS else 40))
 
 
 @pytest.mark.parametrize("family", KINDS)
