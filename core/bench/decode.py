@@ -18,7 +18,7 @@ from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
 from core.engine.step_figures import hidden_on_hits, hit_rate, hits_by_accepted, overlap
-from core.protocol import Mode
+from core.protocol import GenerateOptions, Mode
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,31 @@ def _hit_rows(mode: OurMode) -> list[Row]:
 def _over_steps(name: str, unit: str, values: Sequence[float]) -> Row:
     ordered = sorted(values)
     return Row(name, median(ordered), unit, (ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]))
+
+
+def long_answer_rows(loaded: LoadedPair, prompts: Sequence[Sequence[int]], runs: int) -> list[Row]:
+    """Mode `auto` against plain decoding over answers of 200 tokens, also of random words, where drafts fail."""
+    rows = []
+    for name, temperature in (("chat", 0.0), ("random words", _RANDOM_WORDS_TEMPERATURE)):
+        speeds: dict[Mode, list[float]] = {"plain": [], "auto": []}
+        for index in range(runs * len(prompts)):
+            options = GenerateOptions(temperature=temperature, seed=index)
+            modes: list[Mode] = ["plain", "auto"] if index % 2 else ["auto", "plain"]
+            for mode in modes:
+                limits = Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.block_size)
+                steps = decode_anew(loaded, prompts[index % len(prompts)], mode, limits, options)
+                tokens = sum(len(step.tokens) for step in steps[1:])
+                speeds[mode].append(tokens / (steps[-1].done_s - steps[0].done_s))
+        what = f"auto: {_LONG_ANSWER_TOKENS} tokens of {name}"
+        ratios = sorted(mine / plain for mine, plain in zip(speeds["auto"], speeds["plain"], strict=True))
+        rows.append(row(f"{what}: speed", "tok/s", speeds["auto"], speeds["plain"], "plain"))
+        rows.append(Row(f"{what}: against plain, by answer", median(ratios), "x", (ratios[0], ratios[-1])))
+    return rows
+
+
+_LONG_ANSWER_TOKENS = 200
+_RANDOM_WORDS_TEMPERATURE = 3.0
+"""So hot that every token is about as likely as any other."""
 
 
 def first_token_rows(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.bench.decode import OurMode, decode_rows, first_token_rows, measure_in_turns, peer_measure
+from core.bench.decode import OurMode, decode_rows, first_token_rows, long_answer_rows, measure_in_turns, peer_measure
 from core.bench.peers import Peer
 from core.engine.loader import load_pair_now
 
@@ -41,6 +41,18 @@ def test_our_modes_and_mlx_lm_give_the_same_tokens_and_rows(loaded):
     assert 0 <= rows["mirror: overlap"].value <= 1
     assert "ane: hits" not in rows
     assert [each.name for each in first_rows] == ["first token after 16 tokens", "first token after 40 tokens"]
+
+
+def test_auto_is_held_against_plain_over_long_answers(loaded):
+    speeds = {each.name: each for each in long_answer_rows(loaded, [[5, 8, 13, 21]], runs=2)}
+    assert list(speeds) == [
+        "auto: 200 tokens of chat: speed",
+        "auto: 200 tokens of chat: against plain, by answer",
+        "auto: 200 tokens of random words: speed",
+        "auto: 200 tokens of random words: against plain, by answer",
+    ]
+    for each in speeds.values():
+        assert 0 < each.spread[0] <= each.value <= each.spread[1]
 
 
 def test_a_peer_that_dies_is_told():
