@@ -13,7 +13,7 @@ from pathlib import Path
 from peers.launch import dflash_peer, exported_target, mlx_lm_peer
 
 from core.bench.decode import OurMode, decode_rows, first_token_rows, long_answer_rows, measure_in_turns, peer_measure
-from core.bench.prompts import PROMPTS
+from core.bench.prompts import PROMPTS, RANDOM_WORDS
 from core.bench.rows import markdown_table, report, write_json
 from core.cpu_compiler import compiler_environment
 from core.engine import BLAS
@@ -55,7 +55,8 @@ def main() -> None:
             versions |= dflash.versions
         results = measure_in_turns(systems, prompts, arguments.runs, arguments.max_tokens)
         rows = decode_rows(ours, results)
-        rows += long_answer_rows(loaded, prompts[:2], arguments.runs)
+        random_words = render_prompt(loaded.tokenizer, [ChatMessage("user", RANDOM_WORDS)]).ids
+        rows += long_answer_rows(loaded, {"chat": prompts[0], "random words": random_words}, arguments.runs)
         text = loaded.tokenizer.encode(" ".join(PROMPTS), parse_special=False)
         rows += first_token_rows(
             OurMode(loaded, "gpu"), peer_measure(mlx_lm), text, FIRST_TOKEN_LENGTHS, arguments.runs

@@ -7,7 +7,7 @@ sequence are ignored, so that all answers are equally long.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -18,7 +18,7 @@ from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
 from core.engine.step_figures import hidden_on_hits, hit_rate, hits_by_accepted, overlap
-from core.protocol import GenerateOptions, Mode
+from core.protocol import Mode
 
 
 @dataclass(frozen=True)
@@ -168,17 +168,15 @@ def _over_steps(name: str, unit: str, values: Sequence[float]) -> Row:
     return Row(name, median(ordered), unit, (ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]))
 
 
-def long_answer_rows(loaded: LoadedPair, prompts: Sequence[Sequence[int]], runs: int) -> list[Row]:
-    """Mode `auto` against plain decoding over answers of 200 tokens, also of random words, where drafts fail."""
+def long_answer_rows(loaded: LoadedPair, prompts: Mapping[str, Sequence[int]], runs: int) -> list[Row]:
+    """Mode `auto` against plain decoding over greedy answers of 200 tokens, by what the prompts are."""
     rows = []
-    for name, temperature in (("chat", 0.0), ("random words", _RANDOM_WORDS_TEMPERATURE)):
+    for name, prompt in prompts.items():
         speeds: dict[Mode, list[float]] = {"plain": [], "auto": []}
-        for index in range(runs * len(prompts)):
-            options = GenerateOptions(temperature=temperature, seed=index)
+        for index in range(runs):
             modes: list[Mode] = ["plain", "auto"] if index % 2 else ["auto", "plain"]
             for mode in modes:
-                limits = Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.block_size)
-                steps = decode_anew(loaded, prompts[index % len(prompts)], mode, limits, options)
+                steps = decode_anew(loaded, prompt, mode, Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.block_size))
                 tokens = sum(len(step.tokens) for step in steps[1:])
                 speeds[mode].append(tokens / (steps[-1].done_s - steps[0].done_s))
         what = f"auto: {_LONG_ANSWER_TOKENS} tokens of {name}"
@@ -189,8 +187,6 @@ def long_answer_rows(loaded: LoadedPair, prompts: Sequence[Sequence[int]], runs:
 
 
 _LONG_ANSWER_TOKENS = 200
-_RANDOM_WORDS_TEMPERATURE = 3.0
-"""So hot that every token is about as likely as any other."""
 
 
 def first_token_rows(
