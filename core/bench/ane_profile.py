@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from pathlib import Path
 from pydoc_data.topics import topics
 from statistics import fmean, median
@@ -25,7 +25,7 @@ from core.engine.programs import load_programs, making_s
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
 from core.engine.session import Session
-from core.engine.spans import beside_s
+from core.engine.step_figures import hit_rate, overlap, tokens_of, tokens_per_second
 from core.errors import BadRequest
 from core.kernel_messages import Precision
 from core.protocol import ChatMessage, GenerateOptions, Mode
@@ -64,10 +64,9 @@ class DepthMode:
 
     def add(self, steps: Sequence[DecodeStep]) -> None:
         """Take a run."""
-        decoded = sum(len(after.tokens) for _, after in pairwise(steps))
-        self.tokens_per_second.append(decoded / (steps[-1].done_s - steps[0].done_s))
+        self.tokens_per_second.append(tokens_per_second(steps))
         self.steps += steps[1:]
-        self.texts.add(tuple(token for step in steps for token in step.tokens))
+        self.texts.add(tokens_of(steps))
 
     @property
     def tokens_per_step(self) -> float:
@@ -92,14 +91,12 @@ class DepthMode:
     @property
     def overlap(self) -> float | None:
         """The share of the draft's time that lay beside the target's; None without a draft."""
-        draft_s = sum(step.draft_ms for step in self.steps) / 1e3
-        return beside_s(span for step in self.steps for span in step.busy) / draft_s if draft_s else None
+        return overlap(self.steps) if any(step.draft_busy for step in self.steps) else None
 
     @property
     def hit_rate(self) -> float | None:
         """Of steps whose outcome was guessed; None where none was."""
-        guessed = [step.branch for step in self.steps if step.branch]
-        return guessed.count("hit") / len(guessed) if guessed else None
+        return hit_rate(self.steps)
 
 
 def prepare(loaded: LoadedPair, precision: Precision) -> Preparation:
@@ -138,8 +135,7 @@ def profile(
         results = {mode: DepthMode(depth, mode) for mode in modes}
         progress(f"reading {depth} tokens")
         loaded.session.trim_to(0)
-        for _ in loaded.session.prefill(prompt, lambda: False):
-            pass
+        loaded.session.read(prompt)
         for mode in modes:
             _decode(loaded, prompt, mode, rows, min(_WARM_UP_TOKENS, max_tokens))  # takes the context to its draft
         for run in range(runs):

@@ -17,7 +17,14 @@ from core.bench.rows import Row, row, single
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
-from core.engine.step_figures import hidden_on_hits, hit_rate, hits_by_accepted, overlap
+from core.engine.step_figures import (
+    hidden_on_hits,
+    hit_rate,
+    hits_by_accepted,
+    overlap,
+    tokens_of,
+    tokens_per_second,
+)
 from core.protocol import Mode
 
 
@@ -86,8 +93,7 @@ class OurMode:
         self.steps += steps[1:]
         self.step_s += [after.done_s - before.done_s for before, after in pairwise(steps)]
         first_s, last_s = steps[0].done_s, steps[-1].done_s
-        tokens = tuple(token for step in steps for token in step.tokens)
-        return Measured(tokens, first_s - began_s, last_s - first_s, len(steps) - 1)
+        return Measured(tokens_of(steps), first_s - began_s, last_s - first_s, len(steps) - 1)
 
 
 def measure_in_turns(
@@ -177,8 +183,7 @@ def long_answer_rows(loaded: LoadedPair, prompts: Mapping[str, Sequence[int]], r
             modes: list[Mode] = ["plain", "auto"] if index % 2 else ["auto", "plain"]
             for mode in modes:
                 steps = decode_anew(loaded, prompt, mode, Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.block_size))
-                tokens = sum(len(step.tokens) for step in steps[1:])
-                speeds[mode].append(tokens / (steps[-1].done_s - steps[0].done_s))
+                speeds[mode].append(tokens_per_second(steps))
         what = f"auto: {_LONG_ANSWER_TOKENS} tokens of {name}"
         ratios = sorted(mine / plain for mine, plain in zip(speeds["auto"], speeds["plain"], strict=True))
         rows.append(row(f"{what}: speed", "tok/s", speeds["auto"], speeds["plain"], "plain"))

@@ -13,6 +13,7 @@ from core.bench.replay import Always, Plan, ReplayedStep, replay
 from core.bench.synthetic import synthetic
 from core.bench.trace import Trace
 from core.engine.controller import Choice, Controller
+from core.engine.step_figures import hit_rate
 from core.protocol import Mode
 
 LABEL = "projection, not measured"
@@ -53,11 +54,7 @@ def _projection(trace: Trace, machine: Machine, mode: Mode, rows: int | None) ->
 def summary(mode: Mode, rows: int | None, steps: Sequence[ReplayedStep], total_ms: float) -> Projection:
     """What steps come to that took so long together."""
     tokens = sum(step.tokens for step in steps)
-    guessed = [step for step in steps if step.branch]
-    hits = sum(step.branch == "hit" for step in guessed)
-    return Projection(
-        mode, rows, tokens / total_ms * 1e3, tokens / len(steps), hits / len(guessed) if guessed else None
-    )
+    return Projection(mode, rows, tokens / total_ms * 1e3, tokens / len(steps), hit_rate(steps))
 
 
 # --------------------------------------------------------------- sensitivity

@@ -23,6 +23,7 @@ from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
 from core.engine.programs import Programs
 from core.engine.session import Session
+from core.engine.step_figures import tokens_of
 
 RIGHT, UNTHOUGHT = 0, ALTERNATIVES + 1
 """Ranks: the proposal is the token of the text; neither it nor one of the draft's next choices is."""
@@ -87,7 +88,7 @@ def record(loaded: LoadedPair, prompt: Sequence[int], max_tokens: int, widths: S
     assert loaded.programs is not None
     assert loaded.drafter is not None
     steps = decode_anew(loaded, prompt, "plain", Limits(max_tokens, loaded.tokenizer.eos_ids, 1))
-    tokens = tuple(token for step in steps for token in step.tokens)
+    tokens = tokens_of(steps)
     ended = steps[-1].finish == "stop"
     count = len(tokens) - (1 if ended else loaded.block_size)
     anchors = _anchors(loaded, loaded.drafter, loaded.programs, prompt, tokens, widths)
@@ -105,8 +106,7 @@ def _anchors(
     """One token after the other is committed, in passes of one row as plain decoding has them."""
     programs.share_processor(False)
     session = Session(loaded.target, in_mlx)
-    for _ in session.prefill(prompt, lambda: False):
-        pass
+    session.read(prompt)
     context = session.context
     assert context is not None
     of_mlx = DraftContext(in_mlx.config.num_hidden_layers)  # each form of the draft keeps keys and values of its own

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.engine import blas_load
-from core.files import replace_file
+from core.files import identity, replace_file
 from core.machine import chip_name, cpu_info
 from core.paths import cache_dir
 from core.protocol import BlasReport
@@ -196,10 +196,7 @@ def _check_key(library: Path | None, kernels: Path | None) -> str:
 
 
 def _identity(file: Path | None) -> str:
-    if file is None:
-        return "none"
-    stat = file.stat()
-    return f"{file}|{stat.st_size}|{stat.st_mtime_ns}"
+    return "none" if file is None else identity(file)
 
 
 def _cpu_flags() -> set[str]:

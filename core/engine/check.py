@@ -23,7 +23,7 @@ from core.engine.measure import decode_anew
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
 from core.engine.session import Session
-from core.engine.step_figures import hit_rate, overlap
+from core.engine.step_figures import hit_rate, overlap, tokens_of, tokens_per_second, tokens_per_step
 from core.errors import BadRequest, Cancelled, PromptTooLong
 from core.protocol import ChangeCause, ChatMessage, GenerateOptions, MissingMode, Mode, Progress
 
@@ -50,7 +50,7 @@ class _Findings:
             equal=prompts - len(worst_first),
             prompts=prompts,
             first_divergence=worst_first[0] if worst_first else None,
-            tokens_per_second=median([speed(answer) for answer in timed] or [0.0]),
+            tokens_per_second=median([tokens_per_second(answer) for answer in timed] or [0.0]),
             accepted_per_step=median([tokens_per_step(answer) for answer in timed] or [0.0]),
             hit_rate=hit_rate(steps),
             overlap=overlap(steps),
@@ -91,9 +91,9 @@ class PairCheck:
                 steps, fell_back = self._answer(prompt, mode)
                 divergence = None
                 if mode == "plain":
-                    plain = answer_of(steps)
-                elif plain != answer_of(steps):
-                    divergence = self._divergence(prompt, plain, answer_of(steps))
+                    plain = tokens_of(steps)
+                elif plain != tokens_of(steps):
+                    divergence = self._divergence(prompt, plain, tokens_of(steps))
                     findings[mode].divergences.append(divergence)
                 findings[mode].answers.append(steps)
                 done += 1
@@ -148,8 +148,7 @@ class PairCheck:
     def _plain_logits(self, prompt: int, answer: Sequence[int]) -> mx.array:
         """[1, vocabulary]: what plain decoding chose the token after `answer` by, from the same passes again."""
         session, ids = Session(self._loaded.target, None), self._prompts[prompt]
-        for _ in session.prefill(ids, self._cancelled):
-            pass
+        session.read(ids, self._cancelled)
         for token in (ids[-1], *answer):
             if self._cancelled():
                 raise Cancelled("Stopped while comparing answers.")
@@ -157,22 +156,6 @@ class PairCheck:
             mx.eval(forward.logits)
             session.commit([token], forward.taps)
         return forward.logits
-
-
-def answer_of(steps: Sequence[DecodeStep]) -> tuple[int, ...]:
-    """All tokens."""
-    return tuple(token for step in steps for token in step.tokens)
-
-
-def speed(steps: Sequence[DecodeStep]) -> float:
-    """Tokens after the first over the time since the first; 0 for one step, which reads the prompt's last token."""
-    tokens = sum(len(step.tokens) for step in steps[1:])
-    return tokens / (steps[-1].done_s - steps[0].done_s) if tokens else 0.0
-
-
-def tokens_per_step(steps: Sequence[DecodeStep]) -> float:
-    """Of the steps after the first; 0 for one step."""
-    return sum(len(step.tokens) for step in steps[1:]) / max(len(steps) - 1, 1)
 
 
 def near_tie_logits(logit: mx.array) -> float:
@@ -220,8 +203,8 @@ def _checked_prompt(
     return CheckedPrompt(
         mode=mode,
         prompt=prompt,
-        tokens=len(answer_of(steps)),
-        tokens_per_second=speed(steps),
+        tokens=len(tokens_of(steps)),
+        tokens_per_second=tokens_per_second(steps),
         accepted_per_step=tokens_per_step(steps),
         divergence=divergence,
         fell_back=fell_back,

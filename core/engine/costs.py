@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from core.files import replace_file
+from core.files import identity, replace_file
 from core.machine import chip_name
 from core.paths import cache_dir
 from core.protocol import Mode
@@ -59,7 +59,7 @@ def costs_file(files: Sequence[Path], details: Sequence[str]) -> Path | None:
     """
     battery = psutil.sensors_battery()
     power = "mains" if battery is None or battery.power_plugged else "battery"
-    about = [_identity(path) for path in files]
+    about = [identity(path) for path in files]
     key = hashlib.sha256("\n".join([chip_name(), power, *about, *details]).encode()).hexdigest()[:24]
     try:
         return cache_dir() / "costs" / f"{key}.json"
@@ -86,8 +86,3 @@ def write_costs(path: Path, costs: Costs) -> None:
         replace_file(path, msgspec.json.encode(costs))
     except OSError as error:
         log.warning("The measured costs cannot be kept in %s: %s", path, error)
-
-
-def _identity(path: Path) -> str:
-    about = path.stat()
-    return f"{path}:{about.st_size}:{about.st_mtime_ns}"

@@ -180,8 +180,7 @@ def _warm_up(loaded: LoadedPair) -> None:
         sources.insert(0, lambda session: SerialSource(session, drafter, sampler))
     for make_source in sources:
         session = Session(loaded.target, loaded.drafter)
-        for _ in session.prefill(prompt, lambda: False):
-            pass
+        session.read(prompt)
         source = make_source(session)
         limits = Limits(_WARM_UP_TOKENS, frozenset(), source.block_size)
         steps = list(decode(session, prompt[-1], source, sampler, limits))

@@ -11,7 +11,7 @@ from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
-from core.engine.step_figures import hit_rate, overlap
+from core.engine.step_figures import hit_rate, overlap, tokens_of, tokens_per_second, tokens_per_step
 from core.errors import BadRequest, Cancelled
 from core.protocol import Benchmark, BenchmarkDone, ChatMessage, GenerateOptions, Mode, ModeTiming, Progress
 
@@ -33,12 +33,11 @@ class _Runs:
         """Take one answer. The first step is the prompt's last row: it is not decoding."""
         rest = steps[1:]
         seconds = steps[-1].done_s - steps[0].done_s
-        self.texts[prompt] = tuple(token for step in steps for token in step.tokens)
+        self.texts[prompt] = tokens_of(steps)
         if not rest:
             return
-        tokens = sum(len(step.tokens) for step in rest)
-        self.tokens_per_second.append(tokens / seconds)
-        self.tokens_per_step.append(tokens / len(rest))
+        self.tokens_per_second.append(tokens_per_second(steps))
+        self.tokens_per_step.append(tokens_per_step(steps))
         self.step_ms.append(seconds * 1e3 / len(rest))
         self.draft_ms += [step.draft_ms for step in rest]
         self.verify_ms += [step.verify_ms for step in rest]
@@ -112,8 +111,7 @@ def decode_anew(
     """
     sampler = Sampler(options, loaded.target.vocab_size)
     loaded.session.trim_to(0)
-    for _ in loaded.session.prefill(prompt, cancelled):
-        pass
+    loaded.session.read(prompt, cancelled)
     source = make_source(mode, loaded, sampler, changed)
     steps = list(decode(loaded.session, prompt[-1], source, sampler, limits, cancelled))
     if steps[-1].finish == "cancelled":

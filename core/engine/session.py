@@ -118,3 +118,8 @@ class Session:
                 self._transaction.mark()
             mx.clear_cache()
             yield self.length, reused
+
+    def read(self, prompt: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        """`prefill` for callers that do not show how far it is. Raises as it does."""
+        for _ in self.prefill(prompt, cancelled):
+            pass

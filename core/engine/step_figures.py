@@ -1,18 +1,44 @@
-"""What the steps of answers say about drafting beside the verification: hits, overlap, what stays hidden."""
+"""What the steps of answers say: speed, tokens a step, and how drafting beside the verification went."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Literal, Protocol
 
 from core.engine.decode import DecodeStep
 from core.engine.spans import beside_s, covered_s
 
 
-def hit_rate(steps: Sequence[DecodeStep]) -> float | None:
+class Guessed(Protocol):
+    """A step as far as hits go: a decoded one, or a replayed one."""
+
+    @property
+    def branch(self) -> Literal["hit", "miss"] | None:
+        """Whether its outcome had been guessed; None where nothing was guessed."""
+        ...
+
+
+def tokens_of(steps: Sequence[DecodeStep]) -> tuple[int, ...]:
+    """All tokens of an answer."""
+    return tuple(token for step in steps for token in step.tokens)
+
+
+def tokens_per_second(steps: Sequence[DecodeStep]) -> float:
+    """Of an answer: tokens after the first step, which ends the prompt, over the time since; 0 for one step."""
+    tokens = len(tokens_of(steps[1:]))
+    return tokens / (steps[-1].done_s - steps[0].done_s) if tokens else 0.0
+
+
+def tokens_per_step(steps: Sequence[DecodeStep]) -> float:
+    """Of an answer's steps after the first; 0 for one step."""
+    return len(tokens_of(steps[1:])) / max(len(steps) - 1, 1)
+
+
+def hit_rate(steps: Sequence[Guessed]) -> float | None:
     """Of the steps whose outcome was guessed, the share that was guessed right; None where nothing was guessed."""
-    guessed = [step for step in steps if step.branch]
-    return sum(step.branch == "hit" for step in guessed) / len(guessed) if guessed else None
+    guessed = [step.branch for step in steps if step.branch]
+    return guessed.count("hit") / len(guessed) if guessed else None
 
 
 def hits_by_accepted(steps: Sequence[DecodeStep]) -> dict[int, tuple[int, int]]:

@@ -8,15 +8,7 @@ from core.engine import calibrate
 from core.engine.calibrate import costs_of, measure_costs
 from core.engine.programs import Programs
 from core.pairs import Pair
-from helpers.programs import TinyPrograms
 from helpers.tiny import BLOCK
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    made = TinyPrograms(tmp_path_factory.mktemp("programs") / "draft")
-    yield made
-    made.thread.close()
 
 
 @pytest.fixture

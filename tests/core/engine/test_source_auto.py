@@ -15,18 +15,10 @@ from core.engine.source_auto import AutoSource
 from core.engine.sources import SerialSource
 from core.protocol import GenerateOptions
 from helpers.decoding import run
-from helpers.programs import TinyPrograms
 from helpers.tiny import BLOCK
 
 PROMPT = [3, 14, 15, 9, 26]
 TOKENS = 80
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    programs = TinyPrograms(tmp_path_factory.mktemp("programs") / "draft")
-    yield programs
-    programs.thread.close()
 
 
 def costs(draft_ms, beside=None):

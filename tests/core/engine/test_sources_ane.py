@@ -20,18 +20,11 @@ from core.engine.sources import SerialSource
 from core.protocol import GenerateOptions
 from helpers.decoding import run
 from helpers.packaged_draft import relative_error
-from helpers.programs import ScriptedSampler, TinyPrograms
+from helpers.programs import ScriptedSampler
 from helpers.tiny import BLOCK
 
 PROMPT = [3, 14, 15, 9, 26]
 TOKENS = 40
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    programs = TinyPrograms(tmp_path_factory.mktemp("programs") / "draft")
-    yield programs
-    programs.thread.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,11 @@ from core.engine.session import Session
 from core.engine.sources import PlainSource, SerialSource
 from core.protocol import GenerateOptions
 from helpers.decoding import run
-from helpers.programs import ScriptedSampler, TinyPrograms
+from helpers.programs import ScriptedSampler
 from helpers.tiny import BLOCK
 
 PROMPT = [3, 14, 15, 9, 26]
 TOKENS = 40
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    programs = TinyPrograms(tmp_path_factory.mktemp("programs") / "draft")
-    yield programs
-    programs.thread.close()
 
 
 @pytest.fixture(scope="module", params=[0.0, 1.0], ids=["greedy", "seeded"])
