@@ -39,7 +39,9 @@ class PairStatus:
     stage: str = ""
     """While loading: the stage in words."""
     percent: int | None = None
-    """While loading: of the stage; None where its length is not known."""
+    """While loading: of the whole; None where its length is not known."""
+    left_s: float | None = None
+    """While loading: by earlier times; None where there were none."""
     loaded: Loaded | None = None
     """When ready."""
     problem: Problem | None = None
@@ -85,8 +87,9 @@ class Engine(QObject):
         """Learn the pair's status from an event."""
         loading = self._status.state is PairState.LOADING
         if isinstance(event, Progress):
-            percent = round(100 * event.done / event.total) if event.total else None
-            self._set_status(PairStatus(PairState.LOADING, stage=event.stage, percent=percent))
+            share = event.share if event.share is not None else event.done / event.total if event.total else None
+            percent = None if share is None else round(100 * share)
+            self._set_status(PairStatus(PairState.LOADING, stage=event.stage, percent=percent, left_s=event.left_s))
         elif isinstance(event, Loaded):
             self._set_status(PairStatus(PairState.READY, loaded=event))
         elif isinstance(event, Unloaded):

@@ -177,6 +177,11 @@ class Progress(Message, frozen=True):
     done: int
     total: int
     """In steps of equal meaning; 0 where the total is not known."""
+    share: float | None = None
+    """Of the whole, 0 to 1, by time; None where that is not known."""
+    elapsed_s: float = 0.0
+    left_s: float | None = None
+    """By earlier times on this machine; None where there were none."""
 
 
 class Loaded(Message, frozen=True):
@@ -194,6 +199,8 @@ class Loaded(Message, frozen=True):
     """Plain decoding as measured at load: one over the median time of a one-row pass."""
     programs_on: str = ""
     """What runs the draft's programs, in words, as the runtime says: `Neural Engine`, `processor`...; empty without."""
+    programs_origin: str = ""
+    """Whether the programs were kept from an earlier time, and why not; a sentence."""
 
 
 class Unloaded(Message, frozen=True):

@@ -79,12 +79,18 @@ class PairButton(QPushButton):
     def _details(self) -> list[str]:
         status = self._status
         lines = [self._name.full_text(), status.stage]
+        if status.left_s is not None:
+            lines.append(f"about {status.left_s:.0f} s left, by earlier times")
         if status.problem:
             lines += [status.problem.sentence, status.problem.hint]
         if status.loaded:
             draft = f"block of {status.loaded.block_size}" if status.loaded.block_size else "no draft"
             lines.append(f"{draft}, context of {status.loaded.context_length:,} tokens")
             lines.append(f"loaded in {status.loaded.load_s:.1f} s")
+            if status.loaded.programs_on:
+                lines.append(f"the draft's programs run on: {status.loaded.programs_on}")
+                lines.append(status.loaded.programs_origin)
+            lines += [f"{missing.mode} is not there: {missing.reason}" for missing in status.loaded.missing]
         return lines
 
     def _open_menu(self) -> None:

@@ -59,7 +59,8 @@ class StatusLine:
 
     def progress(self, event: Progress) -> None:
         """Show a stage of longer work."""
-        self.show(f"{event.stage} ({event.done + 1} of {event.total})")
+        left = "" if event.left_s is None else f", about {event.left_s:.0f} s left"
+        self.show(f"{event.stage} ({event.done + 1} of {event.total}{left})")
 
 
 @contextlib.asynccontextmanager

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
 import ane
-from core.errors import BadRequest, Cancelled, CorruptKernels, KernelsNotWritten, UnreadableModel
+from core.engine.beside import beside
+from core.errors import BadRequest, CorruptKernels, KernelsNotWritten, UnreadableModel
 from core.kernel_messages import (
     BuildKernels,
     CleanKernels,
@@ -61,25 +59,13 @@ def answer(request: KernelRequest, cancelled: IsCancelled) -> Iterator[Event]:
 
 
 def _working(work: Callable[[Tell], Event], cancelled: IsCancelled) -> Iterator[Event]:
-    """The progress of `work`, then its result. However this ends, the work has ended."""
-    events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-    abandoned = threading.Event()
+    """The progress of `work`, then its result."""
 
-    def tell(*fields: Any) -> None:
-        if abandoned.is_set() or cancelled():
-            raise Cancelled("Stopped before the kernels were ready.", "What was there before is unchanged.")
-        events.put(KernelProgress(*fields))
+    def told(tell: Callable[[KernelProgress], None]) -> Event:
+        return work(lambda *fields: tell(KernelProgress(*fields)))
 
-    with ThreadPoolExecutor(1, "kernels") as executor:
-        result = executor.submit(work, tell)
-        result.add_done_callback(lambda _: events.put(None))
-        try:
-            while (event := events.get()) is not None:
-                yield event
-        finally:
-            abandoned.set()
     with _errors_of_ane():
-        last = result.result()
+        last = yield from beside(told, cancelled)
     yield last
 
 

@@ -11,6 +11,7 @@ import mlx.core as mx
 from mlx_lm.utils import load_model
 
 import ane
+from core.engine.beside import beside
 from core.engine.calibrate import costs_of
 from core.engine.controller import Controller
 from core.engine.decode import Limits, decode
@@ -18,6 +19,7 @@ from core.engine.device import on_cpu
 from core.engine.drafter import Drafter
 from core.engine.drafter_mlx import MlxDrafter, load_drafter
 from core.engine.gguf import load_gguf
+from core.engine.loading import Loading, Part, earlier_times, keep_times
 from core.engine.numerics import compare
 from core.engine.programs import Programs, load_programs
 from core.engine.sampling import Sampler
@@ -27,6 +29,7 @@ from core.engine.stats import PlainCost
 from core.engine.target import Target
 from core.engine.tokenizer import Tokenizer
 from core.errors import Cancelled, DraftStopped, MissingFile, UnreadableModel, UnsupportedModel
+from core.kernel_messages import KernelProgress
 from core.pairs import Pair
 from core.protocol import GenerateOptions, Mode, Progress
 
@@ -79,20 +82,26 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
     Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`, `UnsupportedCache`, and `Cancelled`
     between stages.
     """
-    target, tokenizer = yield from _stage(0, cancelled, lambda: load_target(Path(pair.target)))
+    parts: tuple[Part, ...] = ("target", "draft", "programs", "plain", "costs") if pair.draft else ("target", "plain")
+    key = f"{pair.target}\n{pair.draft}"
+    loading = Loading(parts, earlier_times(key))
+    target, tokenizer = yield from _part(loading, "target", cancelled, lambda: load_target(Path(pair.target)))
     drafter, programs = None, None
     missing: dict[Mode, str] = {}
     if pair.draft is not None:
         folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
-        drafter = yield from _stage(1, cancelled, lambda: load_drafter(folder, target, dtype))
+        drafter = yield from _part(loading, "draft", cancelled, lambda: load_drafter(folder, target, dtype))
         try:
-            programs = yield from _stage(2, cancelled, lambda: _checked_programs(folder, target, drafter, cancelled))
+            programs = yield from _checked_programs(loading, folder, target, drafter, cancelled)
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
     session, programs_on = Session(target, drafter), programs.device() if programs else ""
     loaded = LoadedPair(pair, target, tokenizer, drafter, session, PlainCost(), programs, programs_on, missing)
-    yield from _stage(3, cancelled, lambda: _warm_up(loaded))
-    yield from _stage(4, cancelled, lambda: _calibrate(loaded))
+    yield from _part(loading, "plain", cancelled, lambda: _warm_up(loaded))
+    if drafter is not None:
+        yield from _part(loading, "costs", cancelled, lambda: _calibrate(loaded))
+    loading.end_part()
+    keep_times(key, loading.taken_s)
     return loaded
 
 
@@ -107,9 +116,17 @@ def load_pair_now(pair: Pair) -> LoadedPair:
             return loaded
 
 
-def _checked_programs(folder: Path, target: Target, drafter: MlxDrafter, cancelled: Callable[[], bool]) -> Programs:
+def _checked_programs(
+    loading: Loading, folder: Path, target: Target, drafter: MlxDrafter, cancelled: Callable[[], bool]
+) -> Generator[Progress, None, Programs]:
     """Raises `ane.AneError` where programs cannot be made, or compute something else than the draft in MLX."""
-    programs = load_programs(folder, target, cancelled)
+    _go_on(cancelled)
+    yield loading.begin("programs")
+
+    def work(tell: Callable[[Progress], None]) -> Programs:
+        return load_programs(folder, target, lambda *fields: tell(loading.within(KernelProgress(*fields))))
+
+    programs = yield from beside(work, cancelled)
     try:
         numerics = compare(programs.drafter, drafter, target)
         if not numerics.sound:
@@ -121,20 +138,17 @@ def _checked_programs(folder: Path, target: Target, drafter: MlxDrafter, cancell
     return programs
 
 
-_STAGES = (
-    "reading the target",
-    "reading the draft",
-    "preparing the draft's programs",
-    "measuring plain decoding",
-    "measuring what steps cost",
-)
+def _part(
+    loading: Loading, part: Part, cancelled: Callable[[], bool], work: Callable[[], _T]
+) -> Generator[Progress, None, _T]:
+    _go_on(cancelled)
+    yield loading.begin(part)
+    return work()
 
 
-def _stage(index: int, cancelled: Callable[[], bool], work: Callable[[], _T]) -> Generator[Progress, None, _T]:
+def _go_on(cancelled: Callable[[], bool]) -> None:
     if cancelled():
         raise Cancelled("Stopped while loading.")
-    yield Progress(_STAGES[index], index, len(_STAGES))
-    return work()
 
 
 def load_target(path: Path) -> tuple[Target, Tokenizer]:

@@ -13,12 +13,17 @@ from core.engine.branches import Outcomes
 from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
 from core.engine.target import Target
-from core.errors import Cancelled
 from core.kernel_messages import Precision
 from core.machine import usable_cores
 from core.paths import kernels_dir
 
 log = logging.getLogger("mirror_sd.programs")
+
+_KEPT = "Prepared earlier, and kept."
+_MADE = "Prepared now: there were none for these weights on this system."
+
+Tell = Callable[..., None]
+"""Gets the fields of a `KernelProgress`."""
 
 _CONTEXT = 2048
 _WIDTHS = (16, 32, 64)
@@ -34,6 +39,8 @@ class Programs:
     runtime: ane.CpuRuntime
     runs_on: Literal["cpu", "coreml"]
     """The runtime that has the programs. Of Core ML, ask `ane.Program.placement` which device it uses."""
+    origin: str = ""
+    """Whether they were there already, and why not; a sentence."""
     thread: DraftThread = field(default_factory=DraftThread)
     outcomes: Outcomes = field(default_factory=Outcomes)
 
@@ -70,21 +77,23 @@ def main_device(placements: Sequence[ane.Placement]) -> str:
 
 
 def load_programs(
-    folder: Path, target: Target, cancelled: Callable[[], bool] = lambda: False, precision: Precision = "w8a16"
+    folder: Path, target: Target, tell: Tell = lambda *_fields: None, precision: Precision = "w8a16"
 ) -> Programs:
     """The programs of the draft in `folder`, whose taps `target` has on.
 
-    Prepared once and kept on the disk; the first time on a Mac may take minutes. Raises as `AneDrafter` does,
-    `ane.AneError` where they cannot be prepared or loaded, and `Cancelled` while they are prepared.
+    Prepared once and kept on the disk; the first time on a Mac may take minutes. `tell` gets the fields of a
+    `KernelProgress` and may raise to stop. Touches no MLX. Raises as `AneDrafter` does, and `ane.AneError` where they
+    cannot be prepared or loaded.
     """
     runtime, runs_on = ane.CpuRuntime(), ane.system_runtime()
     first, *others = _widths(ane.inspect_draft(folder).block_size, runs_on)
-    programs = _load(folder, first, runtime, cancelled, precision)
-    for width in others:
-        programs += [
-            program for program in _load(folder, width, runtime, cancelled, precision) if "x" in program.inputs
-        ]
-    return Programs(AneDrafter(folder, programs, target), runtime, runs_on)
+    programs, origins = [], []
+    for width in (first, *others):
+        loaded, origin = _load(folder, width, runtime, tell, precision)
+        programs += [program for program in loaded if width == first or "x" in program.inputs]
+        origins.append(origin)
+    made = [origin for origin in origins if origin != _KEPT]
+    return Programs(AneDrafter(folder, programs, target), runtime, runs_on, (made or origins)[0])
 
 
 def making_s(folder: Path, precision: Precision) -> float:
@@ -108,32 +117,32 @@ def _widths(block: int, runs_on: Literal["cpu", "coreml"]) -> list[int]:
 
 
 def _load(
-    folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool], precision: Precision
-) -> list[ane.Program]:
-    """The kept programs; on the processor, where the disk does not take them, programs in memory alone."""
+    folder: Path, width: int, runtime: ane.CpuRuntime, tell: Tell, precision: Precision
+) -> tuple[list[ane.Program], str]:
+    """The kept programs; on the processor, where the disk does not take them, programs in memory alone. And which."""
     try:
         try:
-            return _load_kept(folder, width, runtime, cancelled, precision)
+            return _load_kept(folder, width, runtime, tell, precision)
         except ane.CorruptKernels as error:
             log.warning("%s They are made anew.", error)
-            return _load_kept(folder, width, runtime, cancelled, precision)
+            return _load_kept(folder, width, runtime, tell, precision)
     except (ane.WriteFailed, ane.CorruptKernels) as error:
         if ane.system_runtime() != "cpu":
             raise
         log.warning("%s They are kept in memory alone.", error)
-        return runtime.load(folder, precision=precision, width=width, context=_CONTEXT)
+        programs = runtime.load(folder, precision=precision, width=width, context=_CONTEXT)
+        return programs, f"Kept in memory alone: {error}"
 
 
 def _load_kept(
-    folder: Path, width: int, runtime: ane.CpuRuntime, cancelled: Callable[[], bool], precision: Precision
-) -> list[ane.Program]:
-    def progress(*_: object) -> None:
-        if cancelled():
-            raise Cancelled("Stopped while loading.")
-
+    folder: Path, width: int, runtime: ane.CpuRuntime, tell: Tell, precision: Precision
+) -> tuple[list[ane.Program], str]:
     try:
         cache = kernels_dir()
     except OSError as error:
         raise ane.WriteFailed(f"The folder for prepared kernels cannot be made: {error}.") from error
-    kernels = ane.compile_kernels(folder, cache, precision=precision, width=width, context=_CONTEXT, progress=progress)
-    return ane.load_kernels(kernels, runtime)
+    kernels = ane.compile_kernels(folder, cache, precision=precision, width=width, context=_CONTEXT, progress=tell)
+    origin = _KEPT if kernels.hit else _MADE
+    if kernels.replaced:
+        origin = f"Prepared anew: {kernels.replaced}"
+    return ane.load_kernels(kernels, runtime), origin

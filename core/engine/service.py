@@ -115,6 +115,7 @@ class Service:
             load_s=self._load_s,
             plain_tokens_per_second=loaded.plain_cost.tokens_per_second,
             programs_on=loaded.programs_on,
+            programs_origin=loaded.programs.origin if loaded.programs else "",
         )
 
     def _generate(self, request: Generate, cancelled: IsCancelled) -> Iterator[Event]:

@@ -13,7 +13,7 @@ from helpers.tiny import BLOCK
 
 @pytest.fixture
 def programs(tiny):
-    return Programs(tiny.drafter, tiny.runtime, "cpu", tiny.thread, tiny.outcomes)
+    return Programs(tiny.drafter, tiny.runtime, "cpu", thread=tiny.thread, outcomes=tiny.outcomes)
 
 
 @pytest.fixture

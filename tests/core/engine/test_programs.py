@@ -104,21 +104,34 @@ def test_a_cache_that_cannot_be_written_keeps_no_pair_from_its_programs(
     file.write_text("no folder")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIRROR_SD_HOME", str(home.parent / "other"))
-        assert block(load(), draft) == expected
+        programs = load()
+        assert block(programs, draft) == expected
+    assert programs.origin.startswith("Kept in memory alone: ")
     assert "kept in memory alone" in caplog.text
 
 
 def test_a_stop_ends_the_preparation_and_leaves_nothing(draft: Path, target: Target) -> None:
-    asked = 0
+    told = 0
 
-    def cancelled() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > 4
+    def tell(*_fields: object) -> None:
+        nonlocal told
+        told += 1
+        if told > 4:
+            raise Cancelled("Stopped.")
 
     with pytest.raises(Cancelled):
-        load_programs(draft, target, cancelled)
+        load_programs(draft, target, tell)
     assert ane.list_kernels(kernels_dir()) == []
+
+
+def test_where_they_come_from_is_told(load: Callable[[], Programs]) -> None:
+    assert load().origin == "Prepared now: there were none for these weights on this system."
+    assert load().origin == "Prepared earlier, and kept."
+    damaged = next(kernels_dir().glob("*/*.mlpackage/Data/**/weight.bin"), None) or next(
+        path for path in kernels_dir().rglob("*.bin")
+    )
+    damaged.write_bytes(b"short")
+    assert load().origin.startswith("Prepared anew: ")
 
 
 def test_core_ml_has_one_width_and_its_own_threads(

@@ -1,0 +1,82 @@
+"""How far loading is: one share that never goes back, and times that are known only where there were earlier ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.engine.loading import Loading, earlier_times, keep_times
+from core.kernel_messages import KernelProgress
+
+PARTS = ("target", "draft", "programs", "plain", "costs")
+EARLIER = {"target": 2.0, "draft": 1.0, "programs": 5.0, "plain": 1.0, "costs": 1.0}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIRROR_SD_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def kernels(done: int, total: int = 10) -> KernelProgress:
+    return KernelProgress("compile", "layer 3", done, total, 1.0)
+
+
+def test_parts_are_weighed_by_what_they_took_before():
+    loading = Loading(PARTS, EARLIER)
+    shares = [loading.begin(part).share for part in PARTS]
+    assert shares == pytest.approx([0.0, 0.2, 0.3, 0.8, 0.9])
+
+
+def test_time_left_is_told_by_earlier_times_and_not_made_up():
+    loading = Loading(PARTS, EARLIER)
+    loading.begin("target")
+    assert loading.begin("programs").left_s == pytest.approx(7.0)
+    assert loading.within(kernels(5)).left_s == pytest.approx(4.5)
+    unknown = Loading(PARTS, {"target": 2.0})
+    assert unknown.begin("programs").left_s is None
+    assert 0 < unknown.begin("plain").share < 1
+
+
+def test_the_bar_never_goes_back_when_programs_of_another_width_follow():
+    loading = Loading(PARTS, EARLIER)
+    loading.begin("programs")
+    shares = [loading.within(kernels(done)).share for done in (2, 9, 1, 5, 10)]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(0.8)
+
+
+def test_a_programs_stage_is_told_in_words():
+    loading = Loading(PARTS, EARLIER)
+    loading.begin("programs")
+    assert loading.within(kernels(1)).stage == "preparing the draft's programs (compiling layer 3)"
+
+
+def test_what_parts_took_is_known_the_next_time():
+    loading = Loading(PARTS, {})
+    for part in PARTS:
+        loading.begin(part)
+    loading.end_part()
+    assert loading.taken_s.keys() == set(PARTS)
+    assert min(loading.taken_s.values()) >= 0
+    keep_times("a pair", loading.taken_s)
+    keep_times("another", EARLIER)
+    assert earlier_times("a pair") == loading.taken_s
+    assert earlier_times("another") == EARLIER
+    assert earlier_times("unheard of") == {}
+
+
+def test_only_the_newest_pairs_are_remembered():
+    for number in range(60):
+        keep_times(str(number), EARLIER)
+    assert earlier_times("0") == {}
+    assert earlier_times("59") == EARLIER
+
+
+@pytest.mark.parametrize("content", [b"", b"[1, 2]", b"{", b'{"a": {"target": "long"}}'])
+def test_a_damaged_memory_is_forgotten(home, content):
+    keep_times("a pair", EARLIER)
+    (file,) = (home / "cache").iterdir()
+    file.write_bytes(content)
+    assert earlier_times("a pair") == {}
+    keep_times("a pair", EARLIER)
+    assert earlier_times("a pair") == EARLIER
