@@ -36,15 +36,16 @@ class FoundModel(msgspec.Struct, frozen=True):
     """The commit, in the Hugging Face cache."""
 
 
-def found_models(home: Path | None = None) -> list[FoundModel]:
+def found_models(home: Path | None = None, cache: Path | None = None) -> list[FoundModel]:
     """Everything that is found, the Hugging Face cache first; what is linked from one into another counts once.
 
-    `home` is the user's home folder; where it is given, the environment is not asked.
+    `home` is the user's home folder; where it is given, the environment is not asked. `cache` is the Hugging Face
+    cache, where it is another than theirs.
     """
     where = home or Path.home()
     models, seen = [], set()
     for model in (
-        *_in_hub_cache(_hub_cache(home)),
+        *_in_hub_cache(cache or _hub_cache(home)),
         *(model for folder in _lm_studio(where) for model in _in_tree(folder, "LM Studio")),
         *(model for folder in _omlx(where) for model in _in_tree(folder, "oMLX")),
     ):

