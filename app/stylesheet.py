@@ -5,6 +5,8 @@ from __future__ import annotations
 from string import Template
 from typing import TYPE_CHECKING
 
+import assets
+
 if TYPE_CHECKING:
     from app.theme import Colors
 
@@ -25,10 +27,16 @@ QWidget[kind="code-header"] {
 QWidget[kind="notice"] { background: $card; border: 1px solid $bad; border-radius: 10px; }
 QWidget[kind="composer"] { background: $card; border: 1px solid $border; border-radius: 14px; }
 QWidget[kind="composer"][active="true"] { border: 1px solid $accent; }
+QWidget[kind="picker"] { background: $window; }
+QWidget[kind="pair-card"] { background: $panel; border: 1px solid $border; border-radius: 10px; }
+QWidget[kind="pair-card"][greyed="true"] QLabel { color: $muted; }
+QWidget[kind="pair-card"][greyed="true"] QLabel[kind="reason"] { color: $bad; }
 
 QLabel { background: transparent; }
 QLabel[kind="muted"] { color: $muted; font-size: 12px; }
 QLabel[kind="bad"] { color: $bad; font-size: 12px; }
+QLabel[kind="reason"] { color: $bad; font-size: 13px; }
+QLabel[kind="note"] { color: $warn; font-size: 12px; }
 QLabel[kind="value"] { font-size: 13px; }
 QLabel[kind="strong"] { font-weight: 600; }
 QLabel[kind="title"] { font-size: 22px; font-weight: 600; }
@@ -38,6 +46,9 @@ QLabel[kind="chip"] { border: 1px solid $border; border-radius: 13px; padding: 4
 QLabel[kind="chip"][verdict="faster"] { color: $good; border-color: $good; }
 QLabel[kind="chip"][verdict="equal"] { color: $muted; }
 QLabel[kind="chip"][verdict="slower"] { color: $warn; border-color: $warn; }
+
+QLabel[kind="tag"] { border: 1px solid $border; border-radius: 8px; padding: 2px 10px; font-size: 12px; }
+QLabel[kind="tag"][good="true"] { color: $good; border-color: $good; }
 
 QPushButton {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 14px; min-height: 18px;
@@ -63,6 +74,17 @@ QPushButton[kind="quiet"]:hover { background: $hover; color: $text; }
 QPushButton[kind="quiet"]:focus { border-color: $accent; }
 QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
 QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
+
+QLineEdit {
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 10px; min-height: 18px;
+}
+QLineEdit:focus { border: 1px solid $accent; }
+QCheckBox { spacing: 6px; }
+QCheckBox:focus { color: $accent; }
+QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; border-radius: 4px; background: $card; }
+QCheckBox::indicator:checked { background: $accent_fill; border-color: $accent_fill; image: url("$check"); }
+QProgressBar { background: $track; border: none; border-radius: 4px; max-height: 8px; min-height: 8px; }
+QProgressBar::chunk { background: $accent_fill; border-radius: 4px; }
 
 QComboBox {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 12px; min-height: 18px;
@@ -98,4 +120,5 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 
 def stylesheet(colors: Colors) -> str:
     """The style sheet in these colours."""
-    return _TEMPLATE.substitute({name: getattr(colors, name) for name in colors.__dataclass_fields__})
+    named = {name: getattr(colors, name) for name in colors.__dataclass_fields__}
+    return _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix())

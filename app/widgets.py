@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, SignalInstance
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
 
 
 def set_kind(widget: QWidget, kind: str) -> None:
@@ -27,6 +27,17 @@ def label(text: str, kind: str, wraps: bool = False) -> QLabel:
     result.setTextFormat(Qt.TextFormat.PlainText)
     result.setWordWrap(wraps)
     set_kind(result, kind)
+    return result
+
+
+def push_button(text: str, description: str, clicked: SignalInstance | None = None) -> QPushButton:
+    """A button whose tooltip and accessible description say more than its text."""
+    result = QPushButton(text)
+    result.setAutoDefault(False)  # or Return anywhere in a dialog would press it
+    result.setToolTip(description)
+    result.setAccessibleDescription(description)
+    if clicked is not None:
+        result.clicked.connect(lambda: clicked.emit())
     return result
 
 

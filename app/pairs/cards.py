@@ -30,6 +30,8 @@ class Card:
     """Of its download."""
     problem: Problem | None = None
     """What went wrong with it last."""
+    removable: bool = False
+    """Whether deleting it here would free anything."""
     loaded: bool = False
     """Whether the engine holds it."""
 

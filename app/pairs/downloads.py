@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.tasks import Tasks
 from core.errors import Problem
 from core.hub.download import Download
 from core.hub.plan import DownloadPlan
-from core.hub.progress import ENDED, DownloadProgress, State
+from core.hub.progress import ENDED, DownloadProgress, FileProgress, State
 from core.hub.queue import DownloadQueue
 from core.hub.retry import Patience
 from core.hub.settings import HubSettings
@@ -45,7 +46,8 @@ class PairProgress:
     attempt: int
     attempts: int
     problem: Problem | None
-    models: tuple[DownloadProgress, ...]
+    files: tuple[FileProgress, ...]
+    """Of all models; where there are several, under their models' names."""
 
     @property
     def percent(self) -> int:
@@ -75,7 +77,19 @@ def merged(models: Sequence[DownloadProgress], plans: Sequence[DownloadPlan]) ->
     rate = sum(model.bytes_per_s or 0.0 for model in models) or None
     problem = leading.problem or next((model.problem for model in models if model.problem), None)
     left_s = (total - done) / rate if rate else None
-    return PairProgress(state, done, total, rate, left_s, leading.attempt, leading.attempts, problem, tuple(models))
+    files = tuple(file for model, plan in zip(models, plans, strict=True) for file in _files(model, plan, len(models)))
+    return PairProgress(state, done, total, rate, left_s, leading.attempt, leading.attempts, problem, files)
+
+
+def _files(model: DownloadProgress, plan: DownloadPlan, models: int) -> list[FileProgress]:
+    planned = [
+        FileProgress(
+            each.file.name, "queued" if each.bytes_here < each.file.bytes else "done", each.bytes_here, each.file.bytes
+        )
+        for each in plan.files
+    ]
+    prefix = f"{model.repo.rpartition('/')[2]}/" if models > 1 else ""
+    return [msgspec.structs.replace(file, name=f"{prefix}{file.name}") for file in model.files or planned]
 
 
 class Downloads(QObject):

@@ -130,6 +130,7 @@ class PickerModel(QObject):
             before = old.get(row.id) or Card(row)
             self._cards[row.id] = replace(before, row=row, loaded=self._is_loaded(row))
         for card in list(self._cards.values()):
+            self._put(replace(card, removable=bool(self._own_repos(card.row))))
             if card.row.state == "ready" and card.progress is not None and card.progress.state == "done":
                 self._downloads.forget(card.row.id)
         if first and listing.problem is not None:

@@ -203,11 +203,9 @@ def test_two_paused_pairs_leave_nothing_running(model: PickerModel, hub: FakeHub
     model.pause("tiny-bf16")
     model.pause(FIRST)
 
-    def states() -> set[State]:
-        cards = [model.card(pair) for pair in (FIRST, "tiny-bf16")]
-        return {each.state for card in cards if card.progress for each in card.progress.models}
-
-    qtbot.waitUntil(lambda: states() == {"paused"}, timeout=WAIT_MS)
+    assert [each.state for each in model.under_way()] == ["paused", "paused"]
+    downloads = [each for entry in model._downloads._entries.values() for each in entry.downloads]
+    assert {each.progress.state for each in downloads} == {"paused"}
     model.resume(FIRST)
     hub.bytes_per_s = 0
     until_ready(model, qtbot)

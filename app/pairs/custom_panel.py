@@ -1,0 +1,125 @@
+"""A pair of the user's own: two names, the verdicts on them, and the way into the list."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.pairs.custom_row import CustomPair
+from app.widgets import label, push_button, set_kind
+from core.errors import Problem
+from core.pairs.verdicts import Compatibility
+
+_MARKS = {"failed": "✗", "warning": "!", "unknown": "?"}
+
+
+def verdict_lines(compatibility: Compatibility) -> str:
+    """All verdicts but the good ones, and how many those are."""
+    lines = [f"{_MARKS[v.outcome]} {v.sentence}" for v in compatibility.verdicts if v.outcome != "ok"]
+    good = sum(v.outcome == "ok" for v in compatibility.verdicts)
+    return "\n".join([*lines, f"✓ {good} checks passed."])
+
+
+class CustomPanel(QFrame):
+    """Asks for a target and a draft, and shows what was found out."""
+
+    check_wanted = Signal(str, str)
+    add_wanted = Signal(object)
+    """`CustomPair`."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_kind(self, "pair-card")
+        self.setAccessibleName("A pair of your own")
+        self.target = _field("Target: a folder, a GGUF file, or owner/name on the hub")
+        self.draft = _field("DFlash draft: a folder, or owner/name on the hub")
+        self.check = push_button("Check", "Tell whether the two fit; nothing is downloaded")
+        self.add = push_button("Add to the list", "Show this pair among the others")
+        set_kind(self.add, "primary")
+        self.headline = label("", "strong", wraps=True)
+        self.verdicts = label("", "value", wraps=True)
+        self._custom: CustomPair | None = None
+        grid = QGridLayout()
+        grid.setSpacing(8)
+        for row, (field, name) in enumerate(((self.target, "Target"), (self.draft, "Draft"))):
+            grid.addWidget(label(name, "strong"), row, 0)
+            grid.addWidget(field, row, 1)
+            grid.addWidget(self._browse(field, name), row, 2)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.check)
+        buttons.addWidget(self.add)
+        buttons.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 16, 12)
+        layout.setSpacing(8)
+        layout.addLayout(grid)
+        layout.addLayout(buttons)
+        layout.addWidget(self.headline)
+        layout.addWidget(self.verdicts)
+        self._connect()
+        self._tell("", "")
+
+    def _connect(self) -> None:
+        self.check.clicked.connect(self._check)
+        for field in (self.target, self.draft):
+            field.returnPressed.connect(self._check)
+            field.textEdited.connect(lambda _text: self._tell("", ""))
+        self.add.clicked.connect(self._add)
+
+    def _browse(self, field: QLineEdit, name: str) -> QPushButton:
+        def choose() -> None:
+            folder = QFileDialog.getExistingDirectory(self, f"{name}: choose its folder")
+            if folder:
+                field.setText(folder)
+                self._tell("", "")
+
+        button = push_button("Folder …", f"Choose the folder of the {name.lower()}")
+        button.setAccessibleName(f"Choose the {name.lower()}'s folder")
+        button.clicked.connect(choose)
+        return button
+
+    def show_outcome(self, outcome: CustomPair | Problem) -> None:
+        """Show what was found out."""
+        self.check.setEnabled(True)
+        if isinstance(outcome, Problem):
+            self._tell(outcome.sentence, outcome.hint)
+            return
+        compatibility = outcome.inspection.compatibility
+        self._tell(
+            "This pair can be run." if compatibility.runs else "This pair cannot be run.",
+            verdict_lines(compatibility),
+            outcome if compatibility.runs else None,
+        )
+
+    def _check(self) -> None:
+        self._tell("Reading configs and headers …", "")
+        self.check.setEnabled(False)
+        self.check_wanted.emit(self.target.text(), self.draft.text())
+
+    def _add(self) -> None:
+        if self._custom is not None:
+            self.add_wanted.emit(self._custom)
+            self._tell("", "")
+
+    def _tell(self, headline: str, verdicts: str, custom: CustomPair | None = None) -> None:
+        self._custom = custom
+        for widget, text in ((self.headline, headline), (self.verdicts, verdicts)):
+            widget.setText(text)
+            widget.setVisible(bool(text))
+        self.add.setVisible(custom is not None)
+
+
+def _field(description: str) -> QLineEdit:
+    field = QLineEdit()
+    field.setPlaceholderText(description)
+    field.setAccessibleName(description)
+    return field

@@ -1,0 +1,179 @@
+"""A pair as a card: what it is, what it costs, why it cannot be run, and what can be done with it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.pairs import words
+from app.pairs.cards import Card
+from app.pairs.download_row import DownloadRow
+from app.widgets import label, push_button, set_kind, set_style_property
+from core.hub.progress import ENDED
+
+_WAITING = {
+    "planning": "Asking the hub what would be downloaded …",
+    "measuring": "Looking at what would become free …",
+    "removing": "Deleting …",
+}
+
+
+class PairCard(QFrame):
+    """Shows a `Card` and tells what the user wants of it."""
+
+    wanted = Signal(str)
+    """`download`, `agree`, `dismiss`, `choose`, `delete`, `remove`; while it is downloaded `pause`, `resume`, `cancel`,
+    `cancel and delete`."""
+
+    def __init__(self, card: Card, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_kind(self, "pair-card")
+        name = f"{card.row.name} {card.row.precision}"
+        self.name = label(card.row.name, "strong", wraps=True)
+        self.precision = label(card.row.precision, "muted")
+        self.recommended = label("recommended for this machine", "tag")
+        self.badge = label("", "tag")
+        self.good_at = label(card.row.good_at, "value", wraps=True)
+        self.facts = label("", "muted", wraps=True)
+        self.reasons = label("", "reason", wraps=True)
+        self.notes = label("", "note", wraps=True)
+        self.details = label("", "muted", wraps=True)
+        self.question = label("", "value", wraps=True)
+        self.problem = label("", "bad", wraps=True)
+        self.download = DownloadRow(name)
+        self._make_buttons(name)
+        self._lay_out()
+        self._connect()
+        self.show_card(card)
+
+    def _make_buttons(self, name: str) -> None:
+        self.use = push_button("Use this pair", f"Load {name}; the chat stays")
+        self.get = push_button("Download …", f"See what a download of {name} needs, then decide")
+        self.agree = push_button("Download", f"Download {name}")
+        self.remove = push_button("Delete", f"Delete {name} from the disk")
+        for button in (self.use, self.agree):
+            set_kind(button, "primary")
+        set_kind(self.remove, "stop")
+        self.delete = push_button("Delete …", f"See what deleting {name} would free, then decide")
+        self.dismiss = push_button("Not now", f"Leave {name} as it is")
+        self.more = push_button("Memory", f"Show the memory that {name} needs, as a sum")
+        self.more.setCheckable(True)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.name, 1)
+        for chip in (self.precision, self.recommended, self.badge):
+            head.addWidget(chip)
+        actions = QHBoxLayout()
+        actions.setSpacing(8)
+        for button in self._buttons():
+            actions.addWidget(button)
+        actions.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 16, 12)
+        layout.setSpacing(6)
+        layout.addLayout(head)
+        for text in (self.good_at, self.facts, self.reasons, self.notes):
+            layout.addWidget(text)
+        layout.addWidget(self.download)
+        layout.addWidget(self.problem)
+        layout.addWidget(self.question)
+        layout.addLayout(actions)
+        layout.addWidget(self.details)
+
+    def _buttons(self) -> tuple[QPushButton, ...]:
+        return (self.use, self.get, self.agree, self.remove, self.dismiss, self.delete, self.more)
+
+    def tab_chain(self) -> tuple[QPushButton, ...]:
+        """The card's buttons in the order of the Tab key."""
+        return (*self.download.buttons(), *self._buttons())
+
+    def _connect(self) -> None:
+        for button, wish in (
+            (self.use, "choose"),
+            (self.get, "download"),
+            (self.agree, "agree"),
+            (self.remove, "remove"),
+            (self.delete, "delete"),
+            (self.dismiss, "dismiss"),
+        ):
+            button.clicked.connect(lambda _checked=False, wish=wish: self.wanted.emit(wish))
+        row = self.download
+        row.pause_wanted.connect(lambda: self.wanted.emit("pause"))
+        row.resume_wanted.connect(lambda: self.wanted.emit("resume"))
+        row.cancel_wanted.connect(lambda keep: self.wanted.emit("cancel" if keep else "cancel and delete"))
+        row.dismissed.connect(lambda: self.wanted.emit("dismiss"))
+        self.more.toggled.connect(self.details.setVisible)
+
+    def show_card(self, card: Card) -> None:
+        """Show what is known of the pair now."""
+        focused = QApplication.focusWidget()
+        has_focus = focused is not None and self.isAncestorOf(focused)
+        set_style_property(self.badge, "good", card.loaded or card.row.state == "ready")
+        set_style_property(self, "greyed", not card.row.compatibility.runs)
+        self.recommended.setVisible(card.row.recommended)
+        for text, shown in (
+            (self.badge, words.badge(card)),
+            (self.facts, words.facts(card)),
+            (self.reasons, words.reasons(card)),
+            (self.notes, words.notes(card)),
+            (self.question, _question(card)),
+            (self.problem, " ".join((card.problem.sentence, card.problem.hint)) if card.problem else ""),
+        ):
+            _show_text(text, shown)
+        self.details.setText(words.memory_lines(card))
+        self.details.setVisible(self.more.isChecked())
+        self.download.setVisible(card.progress is not None)
+        if card.progress is not None:
+            self.download.show_progress(card.progress)
+        self._show_buttons(card)
+        if has_focus and focused is not None and not focused.isVisible():
+            self._take_focus(card)
+        self.setAccessibleName(f"{card.row.name} {card.row.precision}, {words.badge(card) or 'not downloaded'}")
+
+    def _take_focus(self, card: Card) -> None:
+        """The key that was pressed is gone: the next one is where the question stands; not on what deletes."""
+        order = (self.dismiss, *self._buttons()) if card.step == "removal" else self._buttons()
+        for button in (*order, *self.download.buttons()):
+            if not button.isHidden() and button.isEnabled():
+                button.setFocus()
+                return
+
+    def _show_buttons(self, card: Card) -> None:
+        runs, ready = card.row.compatibility.runs, card.row.state == "ready"
+        waits = card.progress is not None and card.progress.state not in ENDED
+        free = not card.step and not waits and card.progress is None
+        self.use.setVisible(free and runs and ready)
+        self.use.setEnabled(not card.loaded)
+        self.use.setText("Loaded" if card.loaded else "Use this pair" if card.fits else "Load anyway")
+        self.get.setVisible(free and runs and not ready and not words.needs_package(card))
+        here = card.row.state != "not downloaded" or not card.row.download_bytes
+        self.get.setText("Download …" if here else f"Download {words.size(card.row.download_bytes)} …")
+        self.delete.setVisible(free and card.removable and not card.loaded)
+        self.agree.setVisible(card.step == "consent")
+        self.agree.setText(f"Download {words.size(sum(plan.bytes_to_fetch for plan in card.plans))}")
+        self.agree.setEnabled(_has_room(card))
+        self.remove.setVisible(card.step == "removal")
+        self.remove.setText(f"Delete and free {words.size(words.freed_bytes(card))}")
+        self.dismiss.setVisible(
+            card.step in ("planning", "consent", "measuring", "removal") or card.problem is not None
+        )
+        self.dismiss.setText("Dismiss" if card.problem else "Not now")
+
+
+def _question(card: Card) -> str:
+    if card.step == "consent":
+        return words.consent(card)
+    if card.step == "removal":
+        return words.removal(card)
+    return _WAITING.get(card.step, "")
+
+
+def _has_room(card: Card) -> bool:
+    return not card.plans or sum(plan.bytes_to_fetch for plan in card.plans) <= card.plans[0].bytes_free
+
+
+def _show_text(widget: QLabel, text: str) -> None:
+    widget.setText(text)
+    widget.setVisible(bool(text))

@@ -1,0 +1,245 @@
+"""The picker: cards of all pairs, search and filters, a pair of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.notice import ProblemNotice
+from app.pairs.cards import Filter
+from app.pairs.custom_panel import CustomPanel
+from app.pairs.custom_row import CustomPair
+from app.pairs.pair_card import PairCard
+from app.pairs.picker_model import PickerModel
+from app.widgets import label, push_button, set_kind
+from core.pairs import Pair
+from core.pairs.found import FoundModel
+
+_SMALLEST, _FIRST_SIZE = QSize(560, 420), QSize(860, 680)
+_MOST_OTHERS = 30
+
+
+class PairPicker(QDialog):
+    """A window beside the chat's. Downloads go on while it is closed."""
+
+    def __init__(self, model: PickerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Pairs")
+        self.setMinimumSize(_SMALLEST)
+        self._model = model
+        self._cards: dict[str, PairCard] = {}
+        self._others: list[QWidget] = []
+        self.headline = label("Choose a pair", "title")
+        self.advice = label("", "muted", wraps=True)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Search pairs and models on this disk")
+        self.search.setAccessibleName("Search pairs and models on this disk")
+        self.search.setClearButtonEnabled(True)
+        self.fitting = QCheckBox("Fits this machine")
+        self.downloaded = QCheckBox("Downloaded")
+        self.own = push_button("A pair of your own", "Name a target and a draft by folder or hub id")
+        self.own.setCheckable(True)
+        self.custom = CustomPanel()
+        self.custom.hide()
+        self.notice = ProblemNotice()
+        self.empty = label("", "muted", wraps=True)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.close_button = push_button("Close", "Back to the chat; downloads go on")
+        self._lay_out()
+        self._connect()
+        self._show_all()
+        self.resize(_FIRST_SIZE)
+        self.search.setFocus()
+
+    def _lay_out(self) -> None:
+        tools = QHBoxLayout()
+        tools.setSpacing(12)
+        tools.addWidget(self.search, 1)
+        for widget in (self.fitting, self.downloaded, self.own):
+            tools.addWidget(widget)
+        body = QWidget()
+        set_kind(body, "picker")
+        self._list = QVBoxLayout(body)
+        self._list.setContentsMargins(20, 4, 20, 20)
+        self._list.setSpacing(10)
+        self._list.addWidget(self.custom)
+        self._list.addWidget(self.empty)
+        self._others_title = label("Other models on this disk", "strong")
+        self._list.addWidget(self._others_title)
+        self._list.addStretch(1)
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(body)
+        top = QVBoxLayout()
+        top.setContentsMargins(20, 16, 20, 8)
+        top.setSpacing(8)
+        title = QHBoxLayout()
+        title.addWidget(self.headline, 1)
+        title.addWidget(self.close_button)
+        top.addLayout(title)
+        top.addWidget(self.advice)
+        top.addLayout(tools)
+        top.addWidget(self.notice)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(top)
+        layout.addWidget(self.area, 1)
+
+    def _connect(self) -> None:
+        model = self._model
+        model.listed.connect(self._show_all)
+        model.card_changed.connect(self._show_card)
+        model.problem_met.connect(lambda problem: self.notice.show_problem(problem, can_retry=True))
+        model.pair_chosen.connect(self._on_chosen)
+        model.inspected.connect(self.custom.show_outcome)
+        self.notice.retry_requested.connect(self._read)
+        self.search.textChanged.connect(self._filter)
+        self.fitting.toggled.connect(self._filter)
+        self.downloaded.toggled.connect(self._filter)
+        self.own.toggled.connect(self._show_custom)
+        self.custom.check_wanted.connect(model.inspect)
+        self.custom.add_wanted.connect(self._add_custom)
+        self.close_button.clicked.connect(self.close)
+        QShortcut(QKeySequence("Ctrl+F"), self).activated.connect(self.search.setFocus)
+
+    def open_now(self, first_run: bool = False) -> None:
+        """Show what the disk holds now; `first_run`: there is no pair to chat with yet."""
+        self.headline.setText("Choose a pair to begin" if first_run else "Choose a pair")
+        self._read()
+        self.show()
+        self.activateWindow()
+
+    def _read(self) -> None:
+        self.notice.hide()
+        self._model.reload()
+        self._show_empty()
+
+    def _filter(self) -> None:
+        self._model.set_filter(Filter(self.search.text(), self.fitting.isChecked(), self.downloaded.isChecked()))
+
+    # ------------------------------------------------------------------- the list
+
+    def _show_all(self) -> None:
+        shown = [card.row.id for card in self._model.shown()]
+        for pair in shown:
+            if pair not in self._cards:
+                self._add_card(pair)
+        for pair, widget in self._cards.items():
+            widget.setVisible(pair in shown)
+        for index, pair in enumerate(shown):  # below the panel for a pair of the user's own
+            if self._list.indexOf(self._cards[pair]) != index + 1:
+                self._list.insertWidget(index + 1, self._cards[pair])
+            self._show_card(pair)
+        last: QWidget = self.custom.add
+        for button in (button for pair in shown for button in self._cards[pair].tab_chain()):
+            self.setTabOrder(last, button)
+            last = button
+        self._show_others()
+        self._show_advice()
+        self._show_empty()
+
+    def _add_card(self, pair: str) -> None:
+        widget = self._cards[pair] = PairCard(self._model.card(pair))
+        widget.wanted.connect(lambda wish, pair=pair: self._act(pair, wish))
+        self._list.insertWidget(1, widget)
+
+    def _act(self, pair: str, wish: str) -> None:
+        model = self._model
+        actions: dict[str, Callable[[str], None]] = {
+            "download": model.plan,
+            "agree": model.agree,
+            "dismiss": model.dismiss,
+            "choose": model.choose,
+            "delete": model.measure_removal,
+            "remove": model.remove,
+            "pause": model.pause,
+            "resume": model.resume,
+            "cancel": lambda pair: model.cancel(pair, keep=True),
+            "cancel and delete": lambda pair: model.cancel(pair, keep=False),
+        }
+        actions[wish](pair)
+
+    def _show_card(self, pair: str) -> None:
+        if pair in self._cards:
+            self._cards[pair].show_card(self._model.card(pair))
+
+    def _show_advice(self) -> None:
+        card = self._model.recommended()
+        if card is None:
+            self.advice.setText("A pair is a model that answers and a small draft that makes it faster.")
+            return
+        memory = f" with {card.memory.total_bytes / 1e9:.0f} GB of memory" if card.memory else ""
+        self.advice.setText(f"For this machine{memory}: {card.row.name} {card.row.precision}. {card.row.good_at}")
+
+    def _show_empty(self) -> None:
+        if self._model.reading:
+            text = "Looking for models on this disk …"
+        elif self._model.shown() or self._model.other_models():
+            text = ""
+        elif self.downloaded.isChecked() and not self.search.text():
+            text = "No pair is on this disk yet. Turn “Downloaded” off to see those that can be downloaded."
+        else:
+            text = f"Nothing is found for “{self.search.text()}”. A pair of your own can be named by folder or hub id."
+        self.empty.setText(text)
+        self.empty.setVisible(bool(text))
+
+    def _show_others(self) -> None:
+        for widget in self._others:
+            self._list.removeWidget(widget)
+            widget.deleteLater()
+        others = () if self.fitting.isChecked() else self._model.other_models()[:_MOST_OTHERS]
+        self._others = [self._other(model) for model in others]
+        self._others_title.setVisible(bool(others))
+        at = self._list.indexOf(self._others_title) + 1
+        for offset, widget in enumerate(self._others):
+            self._list.insertWidget(at + offset, widget)
+
+    def _other(self, found: FoundModel) -> QWidget:
+        row = QWidget()
+        layout = QHBoxLayout(row)
+        layout.setContentsMargins(16, 0, 16, 0)
+        name: QLabel = label(f"{found.name}, kept by {found.program}", "value", wraps=True)
+        button: QPushButton = push_button("As target …", f"Name {found.name} as the target of a pair of your own")
+        button.setAccessibleName(f"{found.name} as target")
+        button.clicked.connect(lambda: self._name_target(found.path))
+        layout.addWidget(name, 1)
+        layout.addWidget(button)
+        return row
+
+    # ------------------------------------------------------------- a custom pair
+
+    def _show_custom(self, shown: bool) -> None:
+        self.custom.setVisible(shown)
+        if shown:
+            self.area.verticalScrollBar().setValue(0)
+            self.custom.target.setFocus()
+
+    def _name_target(self, path: str) -> None:
+        self.own.setChecked(True)
+        self.custom.target.setText(path)
+        self.custom.draft.setFocus()
+        self.area.verticalScrollBar().setValue(0)
+
+    def _add_custom(self, pair: CustomPair) -> None:
+        self.own.setChecked(False)
+        self._model.add_custom(pair)
+
+    def _on_chosen(self, _pair: Pair) -> None:
+        self.close()
