@@ -15,15 +15,16 @@ from app import logs
 from app.chat.highlight import warm_up
 from app.engine import Engine
 from app.main_window import MainWindow
+from app.pairs.last_pair import first_pair
 from app.theme import Scheme, Theme
 from core.errors import InternalError, Problem
-from core.pairs import Pair, demo_pair
+from core.pairs import Pair
 
 
 def run(scheme: Scheme = "system", command: Sequence[str] | None = None, pair: Pair | None = None) -> int:
     """Open the window and return once it is closed and the engine process has ended.
 
-    `command` starts another engine process than the usual one; `pair` is loaded instead of the demo pair.
+    `command` starts another engine process than the usual one; `pair` is loaded instead of the one used last.
     """
     faulthandler.enable()
     app = QApplication(sys.argv[:1])
@@ -31,7 +32,7 @@ def run(scheme: Scheme = "system", command: Sequence[str] | None = None, pair: P
     app.setQuitOnLastWindowClosed(False)  # or the loop would end before the engine process
     Theme(app, scheme)
     with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(app)) as runner:
-        runner.run(_live(command, (lambda: pair) if pair else demo_pair))
+        runner.run(_live(command, (lambda: pair) if pair else first_pair))
     return 0
 
 
@@ -47,7 +48,7 @@ async def _live(command: Sequence[str] | None, choose_pair: Callable[[], Pair]) 
     window.generation.load()
     loop.call_later(0.5, warm_up)
     await closing.wait()
-    await window.generation.close()
+    await window.end()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)
     window.close_now()

@@ -91,6 +91,8 @@ class Generation(QObject):
         self._engine = engine
         self._choose_pair = choose_pair
         self._pair: Pair | None = None
+        self._chosen: Pair | None = None
+        self._switching = False  # a chosen pair waits to be loaded
         self._tasks = Tasks()
         self._state = State.IDLE
         self._mode: Mode = "auto"
@@ -132,6 +134,16 @@ class Generation(QObject):
         """Load the pair, so that the first answer need not wait for it."""
         if not self.busy:
             self._begin(State.LOADING, self._load())
+
+    def use_pair(self, pair: Pair) -> None:
+        """Load another pair; the chat stays. Another load is given up for it, an answer under way ends first."""
+        self._chosen = pair
+        if not self.busy:
+            self.load()
+            return
+        self._switching = True
+        if self._call is not None and isinstance(self._call.request, Load):
+            self._tasks.start(self._call.cancel())
 
     def unload(self) -> None:
         """Free the pair's memory; the next message loads it again."""
@@ -197,7 +209,9 @@ class Generation(QObject):
             self._go_on()
 
     def _go_on(self) -> None:
-        if self._text is None:
+        if self._switching:
+            self._begin(State.LOADING, self._load())
+        elif self._text is None:
             self._set_state(State.IDLE)
         elif self._engine.status.state is PairState.READY:
             self._begin(State.PREFILL, self._answer())
@@ -225,6 +239,8 @@ class Generation(QObject):
             self._set_state(State.IDLE)
         else:
             self._go_on()
+        if self._switching:
+            self.load()
 
     def _fail(self, problem: Problem) -> None:
         self._end_answer(Answer(self._text or "", problem=problem))
@@ -232,8 +248,9 @@ class Generation(QObject):
         self.failed.emit(problem)
 
     async def _load(self) -> Problem | None:
+        self._switching = False
         try:
-            self._pair = self._choose_pair()
+            self._pair = self._chosen or self._choose_pair()
         except MirrorError as error:
             self._engine.fail(error.problem)
             return error.problem
@@ -263,7 +280,8 @@ class Generation(QObject):
 
     async def _follow(self, request: Request) -> AsyncIterator[Event]:
         self._call = await self._engine.send(request)
-        if self._stop_asked:  # before there was anything to cancel
+        # Before there was anything to cancel.
+        if self._stop_asked or (self._switching and isinstance(request, Load)):
             await self._call.cancel()
         async for event in self._call:
             self._engine.observe(event)

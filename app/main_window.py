@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSettings, QSize, Signal
 from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
@@ -16,6 +16,7 @@ from app.chat.transcript import Transcript
 from app.engine import Engine, PairState, PairStatus
 from app.generation import Answer, Generation, State
 from app.notice import ProblemNotice
+from app.pairs.last_pair import remember
 from app.pairs.mode_selector import Devices, ModeSelector
 from app.pairs.pair_button import PairButton
 from app.stats import words
@@ -23,10 +24,15 @@ from app.stats.figures import FiguresModel, verdict
 from app.stats.panel import StatsPanel
 from app.theme import COLUMN_WIDTH, GAP
 from app.widgets import ElidedLabel, set_kind, set_style_property
-from core.errors import Problem
+from core.errors import DemoTargetMissing, Problem
 from core.pairs import Pair
 from core.paths import state_dir
 from core.protocol import ChatMessage, Hello, ModeChanged, Prefill, Step
+
+if TYPE_CHECKING:
+    from app.pairs.picker import PairPicker
+    from app.pairs.picker_model import PickerModel
+    from app.pairs.sources import PairSources
 
 _SMALLEST = QSize(900, 600)
 _FIRST_SIZE = QSize(1280, 800)
@@ -38,8 +44,15 @@ class MainWindow(QMainWindow):
 
     close_requested = Signal()
 
-    def __init__(self, engine: Engine, choose_pair: Callable[[], Pair]) -> None:
+    def __init__(
+        self, engine: Engine, choose_pair: Callable[[], Pair], sources: Callable[[], PairSources] | None = None
+    ) -> None:
+        """`choose_pair` names the first pair; `sources` are the picker's, where they are not the user's own."""
         super().__init__()
+        self._sources = sources
+        self.picker: PairPicker | None = None
+        self._pairs: PickerModel | None = None
+        self._held_bytes = 0
         self.setWindowTitle("Mirror SD")
         self.setMinimumSize(_SMALLEST)
         self._engine = engine
@@ -116,6 +129,7 @@ class MainWindow(QMainWindow):
         self.pair_button.load_requested.connect(chat.load)
         self.pair_button.stop_requested.connect(chat.stop)
         self.pair_button.unload_requested.connect(chat.unload)
+        self.pair_button.choice_requested.connect(self.open_picker)
         self.mode_selector.mode_chosen.connect(chat.set_mode)
         self.new_chat.clicked.connect(chat.clear)
         self.panel_toggle.toggled.connect(self.panel.setVisible)
@@ -147,6 +161,7 @@ class MainWindow(QMainWindow):
             ("Ctrl+L", self.composer.setFocus),
             ("Ctrl+J", self.transcript.scroll_to_end),
             ("Ctrl+Shift+P", self.pair_button.click),
+            ("Ctrl+P", self.open_picker),
             ("Ctrl+Shift+M", self.mode_selector.showPopup),
             ("Ctrl+Shift+C", self._copy_answer),
             ("Ctrl+T", self._toggle_thinking),
@@ -158,6 +173,8 @@ class MainWindow(QMainWindow):
     def show_problem(self, problem: Problem) -> None:
         """Tell of a problem without stopping anything."""
         self.notice.show_problem(problem, can_retry=self.generation.state is State.FAILED)
+        if problem.kind == DemoTargetMissing.__name__:  # there is nothing to chat with yet
+            self.open_picker(first_run=True)
 
     def _on_mode_changed(self, change: ModeChanged) -> None:
         if change.cause == "failure":
@@ -240,6 +257,7 @@ class MainWindow(QMainWindow):
 
     def _on_pair_status(self, status: PairStatus) -> None:
         self.pair_button.show_status(status)
+        self._tell_picker()
         if status.loaded is not None:
             self.mode_selector.set_modes(status.loaded.modes)
             self._set_devices(programs_on=status.loaded.programs_on)
@@ -258,6 +276,8 @@ class MainWindow(QMainWindow):
         self.panel.set_devices(self._devices)
 
     def _on_memory(self, rss_bytes: int | None) -> None:
+        self._held_bytes = rss_bytes or 0
+        self._tell_picker()
         self._model.memory(rss_bytes)
         self._show_figures()
 
@@ -270,7 +290,49 @@ class MainWindow(QMainWindow):
             self.verdict.setToolTip(words.verdict_sentence(figures.speed_up))
             set_style_property(self.verdict, "verdict", verdict(figures.speed_up))
 
+    # ----------------------------------------------------------------- the pairs
+
+    def open_picker(self, first_run: bool = False) -> None:
+        """Show the pairs. `first_run`: there is none to chat with yet."""
+        if self.picker is None:
+            self.picker = self._make_picker()
+        self.picker.open_now(first_run)
+
+    def _make_picker(self) -> PairPicker:
+        from app.pairs.picker import PairPicker  # here, since the hub's client is slow to load
+        from app.pairs.picker_model import PickerModel
+        from app.pairs.sources import user_sources
+
+        model = self._pairs = PickerModel((self._sources or user_sources)(), self)
+        model.pair_chosen.connect(self._use_pair)
+        model.downloads_changed.connect(self._show_downloads)
+        self._tell_picker()
+        return PairPicker(model, self)
+
+    def _use_pair(self, pair: Pair) -> None:
+        self.notice.hide()
+        self.generation.use_pair(pair)
+        remember(pair)
+
+    def _tell_picker(self) -> None:
+        if self._pairs is not None:
+            loaded = self._engine.status.loaded
+            self._pairs.held_bytes = self._held_bytes
+            self._pairs.set_loaded(loaded.pair if loaded else None)
+
+    def _show_downloads(self) -> None:
+        from app.pairs.words import short_progress
+
+        if self._pairs is not None:
+            self.pair_button.show_downloads(short_progress(self._pairs.under_way()))
+
     # ------------------------------------------------------------- open and close
+
+    async def end(self) -> None:
+        """Pause downloads, end the answer and the engine process."""
+        if self._pairs is not None:
+            await self._pairs.close()
+        await self.generation.close()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Hide at once; the engine may need a moment to end."""
@@ -279,6 +341,8 @@ class MainWindow(QMainWindow):
             return
         event.ignore()
         self._save_geometry()
+        if self.picker is not None:
+            self.picker.close()
         self.hide()
         self.close_requested.emit()
 

@@ -34,6 +34,7 @@ class PairButton(QPushButton):
     load_requested = Signal()
     stop_requested = Signal()
     unload_requested = Signal()
+    choice_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,7 +50,7 @@ class PairButton(QPushButton):
             layout.addWidget(widget)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.clicked.connect(self._open_menu)
-        self._menu: QMenu | None = None
+        self._downloads = ""
         self.show_status(PairStatus())
 
     @property
@@ -57,12 +58,17 @@ class PairButton(QPushButton):
         """The state as a whole, whatever of it shows."""
         return self._state.full_text()
 
+    def show_downloads(self, text: str) -> None:
+        """Show how downloads of pairs stand, beside the state; empty where there are none."""
+        self._downloads = text
+        self.show_status(self._status)
+
     def show_status(self, status: PairStatus) -> None:
         """Show the pair's state."""
         self._status = status
         self._name.set_full_text(status.name or "No pair")
         self._dot.set_color(_DOT_COLORS[status.state])
-        text = state_text(status)
+        text = "  ·  ".join(part for part in (state_text(status), self._downloads) if part)
         self._state.set_full_text(text)
         self.setAccessibleName(f"Pair {self._name.full_text()}, {text}")
         self.setToolTip("\n".join(part for part in self._details() if part))
@@ -100,6 +106,7 @@ class PairButton(QPushButton):
             if text:
                 menu.addAction(text).setEnabled(False)
         menu.addSeparator()
+        menu.addAction("Choose a pair …", self.choice_requested.emit)
         if self._status.state is PairState.READY:
             menu.addAction("Free its memory", self.unload_requested.emit)
         elif self._status.state is PairState.LOADING:

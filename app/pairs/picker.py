@@ -68,9 +68,10 @@ class PairPicker(QDialog):
     def _lay_out(self) -> None:
         tools = QHBoxLayout()
         tools.setSpacing(12)
-        tools.addWidget(self.search, 1)
-        for widget in (self.fitting, self.downloaded, self.own):
-            tools.addWidget(widget)
+        tools.addWidget(self.fitting)
+        tools.addWidget(self.downloaded)
+        tools.addStretch(1)
+        tools.addWidget(self.own)
         body = QWidget()
         set_kind(body, "picker")
         self._list = QVBoxLayout(body)
@@ -94,6 +95,7 @@ class PairPicker(QDialog):
         title.addWidget(self.close_button)
         top.addLayout(title)
         top.addWidget(self.advice)
+        top.addWidget(self.search)
         top.addLayout(tools)
         top.addWidget(self.notice)
         layout = QVBoxLayout(self)

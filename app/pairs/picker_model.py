@@ -15,7 +15,7 @@ from app.pairs.sources import Listing, PairSources, read_listing
 from app.tasks import Tasks
 from core.errors import BadRequest, InternalError, MirrorError
 from core.hub.leftovers import find_removal, remove_model
-from core.hub.plan import DownloadRequest, plan_download
+from core.hub.plan import DownloadPlan, DownloadRequest, plan_download
 from core.hub.progress import ENDED
 from core.pairs import Pair
 from core.pairs.found import FoundModel
@@ -150,8 +150,15 @@ class PickerModel(QObject):
             requests.append(_request(row.target_repo, row.target_revision, row.name))
         if row.draft_path is None:
             requests.append(_request(row.draft_repo, row.draft_revision, row.name))
-        plans = await asyncio.gather(*(plan_download(self._sources.hub, request) for request in requests))
+        plans = await asyncio.gather(*(self._ask(request) for request in requests))
         return replace(card, step="consent", plans=tuple(plans))
+
+    async def _ask(self, request: DownloadRequest) -> DownloadPlan:
+        try:
+            return await plan_download(self._sources.hub, request)
+        except MirrorError as error:  # which of the two models it is about
+            problem = error.problem
+            raise type(error)(f"{request.repo}: {problem.sentence}", problem.hint, problem.detail) from error
 
     def agree(self, pair: str) -> None:
         """Begin the download that was planned."""

@@ -21,6 +21,7 @@ from pytestqt.qtbot import QtBot
 from app.engine import Engine
 from app.generation import Generation
 from app.main_window import MainWindow
+from app.pairs.sources import PairSources
 from app.theme import Theme
 from core.pairs import Pair
 from helpers.window import PAIR, WAIT_MS, MakeGeneration, OpenWindow, stand_in
@@ -77,9 +78,12 @@ def open_window(qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> Iterator[OpenW
     opened: list[MainWindow] = []
 
     def open_(
-        *options: str, command: list[str] | None = None, choose_pair: Callable[[], Pair] = lambda: PAIR
+        *options: str,
+        command: list[str] | None = None,
+        choose_pair: Callable[[], Pair] = lambda: PAIR,
+        sources: Callable[[], PairSources] | None = None,
     ) -> MainWindow:
-        window = MainWindow(Engine(command or stand_in(*options)), choose_pair)
+        window = MainWindow(Engine(command or stand_in(*options)), choose_pair, sources)
         opened.append(window)
         window.show()
         window.generation.load()
@@ -87,14 +91,14 @@ def open_window(qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> Iterator[OpenW
 
     yield open_
     for window in opened:
-        close(window.generation, qtbot, loop)
+        close(window, qtbot, loop)
         window.close_now()
         window.deleteLater()
 
 
-def close(generation: Generation, qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> None:
-    """End a chat and its worker."""
-    task = loop.create_task(generation.close())
+def close(owner: Generation | MainWindow, qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> None:
+    """End a chat or a window, and its worker."""
+    task = loop.create_task(owner.end() if isinstance(owner, MainWindow) else owner.close())
     qtbot.waitUntil(task.done, timeout=WAIT_MS)
     task.result()
 
