@@ -85,6 +85,7 @@ QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; bord
 QCheckBox::indicator:checked { background: $accent_fill; border-color: $accent_fill; image: url("$check"); }
 QProgressBar { background: $track; border: none; border-radius: 4px; max-height: 8px; min-height: 8px; }
 QProgressBar::chunk { background: $accent_fill; border-radius: 4px; }
+QProgressBar[failed="true"]::chunk { background: $bad_fill; }
 
 QComboBox {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 12px; min-height: 18px;

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayou
 
 from app.pairs import words
 from app.pairs.downloads import PairProgress
-from app.widgets import label, push_button
+from app.widgets import label, push_button, set_style_property
 from core.hub.progress import ENDED
 
 _BAR_STEPS = 1000  # bytes do not fit a C int
@@ -77,6 +77,7 @@ class DownloadRow(QWidget):
         self._progress = progress
         share = progress.bytes_done / progress.bytes_total if progress.bytes_total else 0.0
         self.bar.setValue(int(_BAR_STEPS * share))
+        set_style_property(self.bar, "failed", progress.state == "failed")
         line = words.progress_line(progress)
         self.bar.setAccessibleName(f"Download of {self._name}: {progress.percent} %, {line}")
         self.status.setText(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.notice import ProblemNotice
+from app.pairs import words
 from app.pairs.cards import Filter
 from app.pairs.custom_panel import CustomPanel
 from app.pairs.custom_row import CustomPair
@@ -31,6 +32,7 @@ from core.pairs.found import FoundModel
 
 _SMALLEST, _FIRST_SIZE = QSize(560, 420), QSize(860, 680)
 _MOST_OTHERS = 30
+_NEW_AT_ONCE = 4  # cards, of some milliseconds each
 
 
 class PairPicker(QDialog):
@@ -41,6 +43,7 @@ class PairPicker(QDialog):
         self.setWindowTitle("Pairs")
         self.setMinimumSize(_SMALLEST)
         self._model = model
+        self._first_run = False
         self._cards: dict[str, PairCard] = {}
         self._others: list[QWidget] = []
         self.headline = label("Choose a pair", "title")
@@ -123,7 +126,9 @@ class PairPicker(QDialog):
 
     def open_now(self, first_run: bool = False) -> None:
         """Show what the disk holds now; `first_run`: there is no pair to chat with yet."""
+        self._first_run = first_run
         self.headline.setText("Choose a pair to begin" if first_run else "Choose a pair")
+        self._show_advice()
         self._read()
         self.show()
         self.activateWindow()
@@ -140,9 +145,12 @@ class PairPicker(QDialog):
 
     def _show_all(self) -> None:
         shown = [card.row.id for card in self._model.shown()]
-        for pair in shown:
-            if pair not in self._cards:
-                self._add_card(pair)
+        missing = [pair for pair in shown if pair not in self._cards]
+        for pair in missing[:_NEW_AT_ONCE]:
+            self._add_card(pair)
+        if len(missing) > _NEW_AT_ONCE:  # the rest after what else waits: the window stays quick
+            QTimer.singleShot(0, self, self._show_all)
+        shown = [pair for pair in shown if pair in self._cards]
         for pair, widget in self._cards.items():
             widget.setVisible(pair in shown)
         for index, pair in enumerate(shown):  # below the panel for a pair of the user's own
@@ -183,12 +191,9 @@ class PairPicker(QDialog):
             self._cards[pair].show_card(self._model.card(pair))
 
     def _show_advice(self) -> None:
-        card = self._model.recommended()
-        if card is None:
-            self.advice.setText("A pair is a model that answers and a small draft that makes it faster.")
-            return
-        memory = f" with {card.memory.total_bytes / 1e9:.0f} GB of memory" if card.memory else ""
-        self.advice.setText(f"For this machine{memory}: {card.row.name} {card.row.precision}. {card.row.good_at}")
+        self.advice.setText(
+            words.advice(self._model.recommended(), self._model.first_try() if self._first_run else None)
+        )
 
     def _show_empty(self) -> None:
         if self._model.reading:

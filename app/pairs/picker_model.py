@@ -81,6 +81,10 @@ class PickerModel(QObject):
         """The pair for this machine."""
         return next((card for card in self._cards.values() if card.row.recommended), None)
 
+    def first_try(self) -> Card | None:
+        """The pair whose draft ships with Mirror SD and whose target the hub has: the smallest download."""
+        return next((card for card in self._cards.values() if card.row.target_repo and not card.row.draft_repo), None)
+
     def under_way(self) -> tuple[PairProgress, ...]:
         """Downloads that have not ended."""
         return self._downloads.under_way()

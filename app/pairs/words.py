@@ -28,6 +28,19 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def advice(recommended: Card | None, first_try: Card | None) -> str:
+    """Which pair to take."""
+    lines = ["A pair is a model that answers, and a small draft that makes it faster."]
+    if recommended is not None:
+        row, memory = recommended.row, recommended.memory
+        machine = f"this machine with {size(memory.total_bytes)} of memory" if memory else "this machine"
+        lines.append(f"For {machine}: {row.name} {row.precision}. {row.good_at}")
+    if first_try is not None:
+        row = first_try.row
+        lines.append(f"For a first try: {row.name} {row.precision}, {size(row.download_bytes)}. {row.good_at}")
+    return "\n".join(lines)
+
+
 def badge(card: Card) -> str:
     """The state of a pair in a word or two."""
     if card.loaded:
