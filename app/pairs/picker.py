@@ -32,7 +32,7 @@ from core.pairs.found import FoundModel
 
 _SMALLEST, _FIRST_SIZE = QSize(560, 420), QSize(860, 680)
 _MOST_OTHERS = 30
-_NEW_AT_ONCE = 4  # cards, of some milliseconds each
+_NEW_AT_ONCE, _PAUSE_MS = 3, 10  # cards, of some milliseconds each
 
 
 class PairPicker(QDialog):
@@ -149,7 +149,7 @@ class PairPicker(QDialog):
         for pair in missing[:_NEW_AT_ONCE]:
             self._add_card(pair)
         if len(missing) > _NEW_AT_ONCE:  # the rest after what else waits: the window stays quick
-            QTimer.singleShot(0, self, self._show_all)
+            QTimer.singleShot(_PAUSE_MS, self, self._show_all)
         shown = [pair for pair in shown if pair in self._cards]
         for pair, widget in self._cards.items():
             widget.setVisible(pair in shown)
