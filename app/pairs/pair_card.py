@@ -41,6 +41,7 @@ class PairCard(QFrame):
         self.question = label("", "value", wraps=True)
         self.problem = label("", "bad", wraps=True)
         self.download = DownloadRow(name)
+        self._step = card.step
         self._make_buttons(name)
         self._lay_out()
         self._connect()
@@ -128,15 +129,16 @@ class PairCard(QFrame):
         if card.progress is not None:
             self.download.show_progress(card.progress)
         self._show_buttons(card)
-        if has_focus and focused is not None and not focused.isVisible():
+        if focused is not None and has_focus and (card.step != self._step or not focused.isVisible()):
             self._take_focus(card)
+        self._step = card.step
         self.setAccessibleName(f"{card.row.name} {card.row.precision}, {words.badge(card) or 'not downloaded'}")
 
     def _take_focus(self, card: Card) -> None:
-        """The key that was pressed is gone: the next one is where the question stands; not on what deletes."""
-        order = (self.dismiss, *self._buttons()) if card.step == "removal" else self._buttons()
-        for button in (*order, *self.download.buttons()):
-            if not button.isHidden() and button.isEnabled():
+        """To the button that goes on from here; not to the one that deletes."""
+        first = (self.dismiss,) if card.step == "removal" else ()
+        for button in (*first, *self.tab_chain()):
+            if button.isVisibleTo(self) and button.isEnabled():
                 button.setFocus()
                 return
 
