@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,19 @@ def test_without_the_demo_model_the_first_run_leads_to_the_picker(
     assert picker.headline.text() == "Choose a pair to begin"
     qtbot.waitUntil(lambda: "Tiny 4-bit" in picker.advice.text(), timeout=WAIT_MS)
     assert next(iter(picker._model.shown())).row.recommended
+
+
+def test_the_first_run_names_a_small_download_beside_the_recommended_pair(
+    open_window: OpenWindow, sources: PairSources, qtbot: QtBot
+) -> None:
+    built_in = replace(sources, catalog_folder=None)
+    window = open_window(sources=lambda: built_in)
+    window.open_picker(first_run=True)
+    picker = window.picker
+    assert picker is not None
+    qtbot.waitUntil(lambda: "For a first try: SmolLM2 135M bf16, 307.8 MB" in picker.advice.text(), timeout=WAIT_MS)
+    picker.open_now()
+    assert "first try" not in picker.advice.text()
 
 
 def test_a_pair_chosen_while_another_loads_takes_its_place(make_generation: MakeGeneration, qtbot: QtBot) -> None:
