@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSettings, QSize, Signal
-from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.composer import Composer
 from app.chat.transcript import Transcript
+from app.commands import Commands
 from app.engine import Engine, PairState, PairStatus
 from app.generation import Answer, Generation, State
 from app.notice import ProblemNotice
@@ -63,9 +66,11 @@ class MainWindow(QMainWindow):
         self.pair_button = PairButton()
         self.mode_selector = ModeSelector()
         self.verdict = ElidedLabel("chip")
-        self.new_chat = _button("New chat", "Ctrl+N", "Begin a new conversation")
-        self.panel_toggle = _button("Statistics", "Ctrl+Shift+S", "Show or hide the statistics")
+        self.new_chat = _button("New chat", "Begin a new conversation (Ctrl+N)")
+        self.panel_toggle = _button("Statistics", "Show or hide the statistics (Ctrl+Shift+S)")
         self.panel_toggle.setCheckable(True)
+        self.menu_button = _button("Menu", "Everything the window can do")
+        self.commands = Commands(self)
         self.transcript = Transcript()
         self.notice = ProblemNotice()
         self.composer = Composer()
@@ -73,7 +78,7 @@ class MainWindow(QMainWindow):
         self._lay_out()
         self._connect_controls()
         self._connect_engine()
-        self._add_shortcuts()
+        self._add_commands()
         self._restore_geometry()
         self._show_figures()
         self.composer.setFocus()
@@ -91,6 +96,7 @@ class MainWindow(QMainWindow):
         in_bar.addStretch(1)
         in_bar.addWidget(self.new_chat)
         in_bar.addWidget(self.panel_toggle)
+        in_bar.addWidget(self.menu_button)
 
         lower = QWidget()
         in_lower = QVBoxLayout(lower)
@@ -121,7 +127,7 @@ class MainWindow(QMainWindow):
         everything.addLayout(below, 1)
         self.setCentralWidget(central)
         order = (self.composer.field, self.composer.button, self.pair_button, self.mode_selector, self.new_chat)
-        for before, after in zip(order, (*order[1:], self.panel_toggle), strict=True):
+        for before, after in itertools.pairwise((*order, self.panel_toggle, self.menu_button)):
             self.setTabOrder(before, after)
 
     def _connect_controls(self) -> None:
@@ -155,18 +161,25 @@ class MainWindow(QMainWindow):
         self._engine.hello_received.connect(self._on_hello)
         self._engine.memory_changed.connect(self._on_memory)
 
-    def _add_shortcuts(self) -> None:
-        for key, action in (
-            ("Esc", self.generation.stop),
-            ("Ctrl+L", self.composer.setFocus),
-            ("Ctrl+J", self.transcript.scroll_to_end),
-            ("Ctrl+Shift+P", self.pair_button.click),
-            ("Ctrl+P", self.open_picker),
-            ("Ctrl+Shift+M", self.mode_selector.showPopup),
-            ("Ctrl+Shift+C", self._copy_answer),
-            ("Ctrl+T", self._toggle_thinking),
-        ):
-            QShortcut(QKeySequence(key), self).activated.connect(action)
+    def _add_commands(self) -> None:
+        add = self.commands.add
+        add("Chat", "New chat", "Ctrl+N", self.new_chat.click)
+        add("Chat", "Write a message", "Ctrl+L", self.composer.setFocus)
+        add("Answer", "Stop", "Esc", self.generation.stop)
+        add("Answer", "Copy the answer", "Ctrl+Shift+C", self._copy_answer)
+        add("Answer", "Show or hide the thinking", "Ctrl+T", self._toggle_thinking)
+        add("Model", "Choose a pair…", "Ctrl+P", self.open_picker)
+        add("Model", "Load or unload the pair", "Ctrl+Shift+P", self.pair_button.click)
+        add("Model", "Choose the mode", "Ctrl+Shift+M", self.mode_selector.showPopup)
+        add("View", "Statistics", "Ctrl+Shift+S", self.panel_toggle.toggle)
+        add("View", "Jump to the end", "Ctrl+J", self.transcript.scroll_to_end)
+        if sys.platform == "darwin":  # not verified on a Mac
+            self.commands.fill(self.menuBar())
+            self.menu_button.hide()
+        else:
+            menu = QMenu(self.menu_button)
+            self.commands.fill(menu)
+            self.menu_button.setMenu(menu)
 
     # --------------------------------------------------------------- the answer
 
@@ -370,8 +383,7 @@ class MainWindow(QMainWindow):
             self.resize(_FIRST_SIZE.boundedTo(available).expandedTo(_SMALLEST))
 
 
-def _button(text: str, key: str, tip: str) -> QPushButton:
+def _button(text: str, tip: str) -> QPushButton:
     button = QPushButton(text)
-    button.setShortcut(key)
-    button.setToolTip(f"{tip} ({key})")
+    button.setToolTip(tip)
     return button

@@ -1,0 +1,53 @@
+"""What the window can be asked to do: each command is named once, with its key; menus and the sheet of keys show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMainWindow, QMenu, QMenuBar
+
+Section = Literal["Chat", "Answer", "Model", "View", "Help"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command as menus show it."""
+
+    section: Section
+    text: str
+    """As in a menu, without its key: `New chat`."""
+    key: str
+    """As `QKeySequence` reads it, for example `Ctrl+N` (Command+N on a Mac); empty without one."""
+    run: Callable[[], Any]
+
+
+class Commands(QObject):
+    """The window's commands, in the order in which they were added."""
+
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._actions: list[tuple[Command, QAction]] = []
+
+    def __iter__(self) -> Iterator[Command]:
+        return (command for command, _ in self._actions)
+
+    def add(self, section: Section, text: str, key: str, run: Callable[[], Any]) -> QAction:
+        """Add a command; its key works from now on. The action can be checkable or disabled by its owner."""
+        action = QAction(text, self._window)
+        action.setShortcut(QKeySequence(key))
+        action.triggered.connect(lambda: run())
+        self._window.addAction(action)  # or the key works only while a menu shows it
+        self._actions.append((Command(section, text, key, run), action))
+        return action
+
+    def fill(self, menu: QMenu | QMenuBar) -> None:
+        """Add a submenu for each section that has commands."""
+        for section in get_args(Section):
+            actions = [action for command, action in self._actions if command.section == section]
+            if actions:
+                menu.addMenu(section).addActions(actions)
