@@ -14,8 +14,9 @@ help: ## Show this list
 run: ready ## Build and open the window
 	$(UV) run mirror-sd
 
+# A process of tests for each core, so one thread of OpenBLAS in each: more would wait for each other, spinning.
 test: ready ## Run the Python tests (ARGS="..." goes to pytest)
-	$(UV) run pytest $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(UV) run pytest --numprocesses auto --dist worksteal $(ARGS)
 
 bench: ready ## Measure plain and speculative decoding on this machine
 	$(UV) run mirror-sd bench

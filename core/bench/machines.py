@@ -85,13 +85,13 @@ class Machine:
         head_ms = self.head.value + self.sync.value
         draft_ms = {"gpu": self.gpu_draft.value + self.sync.value, "ane": self.ane_draft.value + head_ms}
         verify_ms = self.verify_ms(most_rows)
-        beside_ms = max(verify_ms * (1 + self.beside.value), self.branch_draft.value)
+        beside_ms = max(verify_ms * self.beside.value, self.branch_draft.value - verify_ms)
         return Costs(
             verify_ms=tuple(self.verify_ms(rows) for rows in range(1, most_rows + 1)),
             verify_ms_per_position=(0.0,) * most_rows,
             draft_ms={mode: draft_ms[mode] for mode in modes if mode in draft_ms},
             head_ms=head_ms,
-            beside=beside_ms / verify_ms if "mirror" in modes else None,
+            beside_ms=((self.columns, beside_ms),) if "mirror" in modes else (),
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from core.bench.trace import Trace
 from core.engine.anchors import RIGHT, UNTHOUGHT, Answer, Guess
-from core.engine.branches import ALTERNATIVES, Outcomes, choose_branches, possible_branches
+from core.engine.branches import ALTERNATIVES, Budget, Outcomes, possible_branches
 from core.engine.controller import Choice, StepSeen
 from core.protocol import Mode
 
@@ -69,14 +69,14 @@ class Always:
 
 
 def replay(
-    trace: Trace, plan: Plan, columns: int, step_ms: Callable[[ReplayedStep], float] = lambda _step: 0.0
+    trace: Trace, plan: Plan, budget: Budget, step_ms: Callable[[ReplayedStep], float] = lambda _step: 0.0
 ) -> list[list[ReplayedStep]]:
-    """The steps of every answer after its first token. Branches have `columns` in all.
+    """The steps of every answer after its first token.
 
     Where a text was cut, the steps end before it does, so that none is cut by the end.
     """
     outcomes = Outcomes()
-    return [_AnswerReplay(answer, trace.block, columns, outcomes).steps(plan, step_ms) for answer in trace.answers]
+    return [_AnswerReplay(answer, trace.block, budget, outcomes).steps(plan, step_ms) for answer in trace.answers]
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class _Verified:
 
 
 class _AnswerReplay:
-    def __init__(self, answer: Answer, block: int, columns: int, outcomes: Outcomes) -> None:
+    def __init__(self, answer: Answer, block: int, budget: Budget, outcomes: Outcomes) -> None:
         self._answer = answer
         self._block = block
-        self._columns = columns
+        self._budget = budget
         self._outcomes = outcomes
         self._last: _Verified | None = None
 
@@ -152,7 +152,7 @@ class _AnswerReplay:
         verified = min(rows, len(ranks))
         tokens, others = [RIGHT] * len(ranks), [_OTHERS] * len(ranks)
         possible = possible_branches(tokens, others, self._outcomes, certainties, verified, self._block)
-        chosen = choose_branches(possible, self._columns)
+        chosen = self._budget.choose(possible)
         places = frozenset((branch.accepted, branch.token) for branch in chosen)
         tail = Guess(guess.ranks[len(ranks) :], guess.certainties[len(ranks) :])
         self._last = _Verified(index, ranks, certainties, verified, places, tail)

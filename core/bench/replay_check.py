@@ -15,7 +15,7 @@ from statistics import fmean
 from core.bench.machines import Cost, Machine
 from core.bench.replay import Always, Plan, ReplayedStep, replay
 from core.bench.trace import Trace, weights_sha256
-from core.engine.branches import Outcomes
+from core.engine.branches import Budget, Outcomes
 from core.engine.controller import Choice, Controller
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
@@ -72,16 +72,16 @@ def check_replay(
             progress(f"prompt {index + 1} of {len(used.prompts)}, mode {mode}")
             real[mode].append(_decode(loaded, used, index, prompt, mode, rows))
     assert loaded.programs is not None
-    columns = loaded.programs.drafter.width
+    budget = loaded.programs.budget
     rest = replace(used, prompts=used.prompts[1::2], answers=used.answers[1::2])
-    all_costs = _machines(real, rows, columns)
-    half_costs = _machines({mode: answers[::2] for mode, answers in real.items()}, rows, columns)
+    all_costs = _machines(real, rows)
+    half_costs = _machines({mode: answers[::2] for mode, answers in real.items()}, rows)
     return [
         _checked(
             mode,
             _figures(answers),
-            _replayed(mode, used, all_costs, rows),
-            _replayed(mode, rest, half_costs, rows)[0] / _figures(answers[1::2])[0] - 1,
+            _replayed(mode, used, all_costs, rows, budget),
+            _replayed(mode, rest, half_costs, rows, budget)[0] / _figures(answers[1::2])[0] - 1,
         )
         for mode, answers in real.items()
     ]
@@ -108,17 +108,17 @@ def _decode(loaded: LoadedPair, trace: Trace, index: int, prompt: str, mode: Mod
     return timed
 
 
-def _machines(real: dict[Mode, list[list[_Timed]]], rows: int, columns: int) -> dict[Mode, Machine]:
+def _machines(real: dict[Mode, list[list[_Timed]]], rows: int) -> dict[Mode, Machine]:
     """By mode: what its steps cost."""
     plain = [timed for answer in real["plain"] for timed in answer]
     return {
-        mode: _machine(plain, [timed for answer in answers for timed in answer], rows, columns)
+        mode: _machine(plain, [timed for answer in answers for timed in answer], rows)
         for mode, answers in real.items()
         if mode != "auto"
     }
 
 
-def _machine(plain: Sequence[_Timed], steps: Sequence[_Timed], rows: int, columns: int) -> Machine:
+def _machine(plain: Sequence[_Timed], steps: Sequence[_Timed], rows: int) -> Machine:
     """What steps of a mode cost, by their own spans."""
     verifications = [each.step.verify_ms for each in steps if len(each.step.proposals) + 1 == rows]
     beside, alone = [], []
@@ -142,7 +142,6 @@ def _machine(plain: Sequence[_Timed], steps: Sequence[_Timed], rows: int, column
         head=_mean(total_s(each.step.target_busy[:-1]) * 1e3 for each in steps),
         sync=_mean(each.step.host_ms for each in steps),
         beside=Cost(0.0, "verifications were measured with the draft beside them"),
-        columns=columns,
     )
 
 
@@ -158,7 +157,9 @@ def _figures(answers: Sequence[Sequence[_Timed]]) -> tuple[float, float]:
     return tokens / sum(each.ms for each in timed) * 1e3, tokens / len(timed)
 
 
-def _replayed(mode: Mode, trace: Trace, machines: dict[Mode, Machine], rows: int) -> tuple[float, float]:
+def _replayed(
+    mode: Mode, trace: Trace, machines: dict[Mode, Machine], rows: int, budget: Budget
+) -> tuple[float, float]:
     """Tokens a second and a step. The engine's averages begin anew with every answer, as they did in the real ones."""
     plan: Plan = Always(Choice(mode, 1 if mode == "plain" else rows))
     if mode == "auto":
@@ -171,7 +172,7 @@ def _replayed(mode: Mode, trace: Trace, machines: dict[Mode, Machine], rows: int
     steps = [
         step
         for answer in trace.answers
-        for taken in replay(replace(trace, answers=(answer,)), plan, machines["plain"].columns, step_ms)
+        for taken in replay(replace(trace, answers=(answer,)), plan, budget, step_ms)
         for step in taken
     ]
     tokens = sum(step.tokens for step in steps)

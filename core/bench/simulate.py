@@ -12,6 +12,7 @@ from core.bench.machines import Machine, Published
 from core.bench.replay import Always, Plan, ReplayedStep, replay
 from core.bench.synthetic import synthetic
 from core.bench.trace import Trace
+from core.engine.branches import Budget
 from core.engine.controller import Choice, Controller
 from core.engine.step_figures import hit_rate
 from core.protocol import Mode
@@ -47,7 +48,7 @@ def project(trace: Trace, machine: Machine, mode: Mode, rows: int | None = None)
 def _projection(trace: Trace, machine: Machine, mode: Mode, rows: int | None) -> Projection:
     costs = machine.controller_costs(_DRAFTING, trace.block)
     plan: Plan = Controller(costs) if rows is None else Always(Choice(mode, rows))
-    steps = [step for answer in replay(trace, plan, machine.columns, machine.step_ms) for step in answer]
+    steps = [step for answer in replay(trace, plan, Budget.flat(machine.columns), machine.step_ms) for step in answer]
     return summary(mode, rows, steps, sum(map(machine.step_ms, steps)))
 
 

@@ -238,6 +238,12 @@ def _drafting(mode: Mode, loaded: LoadedPair, sampler: Sampler, changed: OnChang
     if mode == "ane":
         return FallbackSource(AneSource(session, programs.drafter, sampler), serial, failed)
     mirror = MirrorSource(
-        session, programs.drafter, sampler, programs.thread, programs.outcomes, programs.share_processor
+        session,
+        programs.drafter,
+        sampler,
+        programs.thread,
+        programs.outcomes,
+        programs.budget,
+        programs.share_processor,
     )
     return FallbackSource(mirror, serial, failed)

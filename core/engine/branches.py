@@ -100,6 +100,29 @@ def possible_branches(
     return found
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What drafting ahead costs, by columns, and what it saves."""
+
+    added_ms: tuple[tuple[int, float], ...]
+    """Columns that can be drafted at once, with what they add to a step."""
+    saved_ms: float
+    """By a hit: the block that need not be drafted."""
+
+    @classmethod
+    def flat(cls, columns: int) -> Budget:
+        """All columns cost the same."""
+        return cls(((columns, 0.0),), 1.0)
+
+    def choose(self, possible: Sequence[Branch]) -> list[Branch]:
+        """The branches that are expected to save the most. Some, where any fit: to draft none is another mode."""
+        chosen = [(choose_branches(possible, columns), added_ms) for columns, added_ms in self.added_ms]
+        return max(chosen, key=lambda one: (len(one[0]) > 0, self._gain_ms(*one)))[0]
+
+    def _gain_ms(self, branches: Sequence[Branch], added_ms: float) -> float:
+        return self.saved_ms * sum(branch.probability for branch in branches) - added_ms
+
+
 def choose_branches(possible: Sequence[Branch], columns: int) -> list[Branch]:
     """Those worth their columns, `columns` in all: by probability a column, as long as they fit."""
     chosen, left = [], columns

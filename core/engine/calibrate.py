@@ -68,7 +68,7 @@ def measure_costs(target: Target, drafters: dict[Mode, Drafter], programs: Progr
         verify_ms_per_position=tuple(np.interp(every, [1, most_rows], _slopes(target, verify_ms, most_rows)).tolist()),
         draft_ms={str(mode): _least_ms(partial(_draft, session, drafter)) for mode, drafter in drafters.items()},
         head_ms=_head_ms(target, most_rows),
-        beside=None if programs is None else _beside(session, programs, min(_BESIDE_ROWS, most_rows)),
+        beside_ms=() if programs is None else _beside_ms(session, programs, min(_BESIDE_ROWS, most_rows)),
     )
 
 
@@ -112,24 +112,24 @@ def _head_ms(target: Target, rows: int) -> float:
     return _least_ms(lambda: mx.eval(mx.argmax(target.lm_head(hidden), axis=-1)))
 
 
-def _beside(session: Session, programs: Programs, rows: int) -> float:
-    """How many times longer a pass takes while the programs fill all their columns."""
+def _beside_ms(session: Session, programs: Programs, rows: int) -> tuple[tuple[int, float], ...]:
+    """What a pass takes longer beside the programs, by columns of each of their widths."""
     assert session.context is not None
-    running, width = programs.drafter.running(session.context), programs.drafter.width
-    hidden = np.zeros((width, programs.drafter.config.hidden_size), dtype=np.float32)
+    running, hidden_size = programs.drafter.running(session.context), programs.drafter.config.hidden_size
     caches = _start(session.target)
     work = partial(_pass, session.target, rows, caches)
 
-    def both() -> None:
-        job = programs.thread.begin(lambda: running.run(np.ones_like(hidden), range(9, 9 + width), hidden))
+    def both(columns: int) -> None:
+        embedded = np.ones((columns, hidden_size), dtype=np.float32)
+        job = programs.thread.begin(lambda: running.run(embedded, range(9, 9 + columns), np.empty_like(embedded)))
         work()
         job.wait(DRAFT_TIMEOUT_S)
 
     alone_ms = _least_ms(work)
     programs.share_processor(True)
-    beside_ms = _least_ms(both)
+    beside_ms = [(columns, _least_ms(partial(both, columns))) for columns in programs.drafter.widths]
     programs.share_processor(False)
-    return max(1.0, beside_ms / alone_ms)
+    return tuple((columns, max(0.0, both_ms - alone_ms)) for columns, both_ms in beside_ms)
 
 
 def _least_ms(work: Callable[[], None]) -> float:

@@ -65,7 +65,7 @@ class Controller:
     """Learns from every step of every answer of a loaded pair."""
 
     def __init__(self, costs: Costs) -> None:
-        self._costs = costs
+        self.costs = costs
         proposals = costs.most_rows - 1
         self._accepted = Acceptance(proposals)
         """Of all blocks: what tells the modes' own apart is less than what a few dozen blocks differ by."""
@@ -141,7 +141,7 @@ class Controller:
     def _learn_time(self, step: StepSeen) -> None:
         state = self._modes[step.mode]
         if step.mode != self._mode:
-            rate = self._rate(self._best(self._mode, self._costs.most_rows, step.depth), step.depth)
+            rate = self._rate(self._best(self._mode, self.costs.most_rows, step.depth), step.depth)
             self._lost_ms = max(0.0, self._lost_ms + step.took_ms - (step.accepted + 1) / rate)
         kept = max(0.0, 1 - step.took_ms / _REMEMBERED_MS)
         self._spent_ms = kept * self._spent_ms + step.took_ms
@@ -157,12 +157,12 @@ class Controller:
 
     def _stated_ms(self, choice: Choice, depth: int, branch: Literal["hit", "miss"] | None = None) -> float:
         hit = self._hit.value if branch is None else float(branch == "hit")
-        return self._costs.step_ms(choice.mode, choice.rows, depth, hit)
+        return self.costs.step_ms(choice.mode, choice.rows, depth, hit)
 
     def _best(self, mode: Mode, most_rows: int, depth: int) -> Choice:
         if mode == "plain":
             return Choice(mode, 1)
-        widths = range(2, min(most_rows, self._costs.most_rows) + 1)
+        widths = range(2, min(most_rows, self.costs.most_rows) + 1)
         return max((Choice(mode, rows) for rows in widths), key=lambda choice: self._rate(choice, depth))
 
     def _rate(self, choice: Choice, depth: int) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from core.engine.branches import Budget
 from core.files import identity, replace_file
 from core.machine import chip_name
 from core.paths import cache_dir
@@ -29,8 +30,8 @@ class Costs(msgspec.Struct, frozen=True):
     """Of a block with its LM head, by the serial mode whose drafter it is."""
     head_ms: float = 0.0
     """Of the LM head alone, over a block."""
-    beside: float | None = None
-    """How many times longer a pass takes while blocks are drafted beside it; None where that cannot be done."""
+    beside_ms: tuple[tuple[int, float], ...] = ()
+    """Columns that can be drafted beside a pass, with what they add to it; none where that cannot be done."""
 
     @property
     def most_rows(self) -> int:
@@ -41,14 +42,20 @@ class Costs(msgspec.Struct, frozen=True):
     def modes(self) -> tuple[Mode, ...]:
         """Those whose steps have a cost."""
         serial: tuple[Mode, ...] = tuple(mode for mode in ("gpu", "ane") if mode in self.draft_ms)
-        return ("plain", *serial, *(("mirror",) if self.beside is not None and "ane" in serial else ()))
+        return ("plain", *serial, *(("mirror",) if self.beside_ms and "ane" in serial else ()))
+
+    @property
+    def budget(self) -> Budget:
+        """For drafting beside a pass."""
+        return Budget(self.beside_ms, max(0.0, self.draft_ms["ane"] - self.head_ms))
 
     def step_ms(self, mode: Mode, rows: int, depth: int, hit: float) -> float:
         """Of a step over `rows` rows, `depth` positions behind the start; `hit` is how likely its block is there."""
         verify_ms = self.verify_ms[rows - 1] + depth * self.verify_ms_per_position[rows - 1]
         if mode == "mirror":
-            assert self.beside is not None
-            return self.beside * verify_ms + self.head_ms + (1 - hit) * max(0.0, self.draft_ms["ane"] - self.head_ms)
+            budget = self.budget
+            least_ms = min(added_ms for _, added_ms in budget.added_ms)
+            return verify_ms + least_ms + self.head_ms + (1 - hit) * budget.saved_ms
         return verify_ms + self.draft_ms.get(mode, 0.0)
 
 

@@ -34,6 +34,8 @@ class AneDrafter:
         self.config: DraftConfig = read_draft_config(folder)
         self.width = ane.Draft(folder, programs).width
         """Columns that the programs have at most."""
+        self.widths = tuple(sorted({program.inputs["x"][-1] for program in programs if "x" in program.inputs}))
+        """Columns that programs have: a block takes those of the narrowest that holds it."""
         self._folder = folder
         self.programs = programs
         self._target = target

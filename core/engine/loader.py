@@ -210,7 +210,8 @@ def _calibrate(loaded: LoadedPair) -> None:
     if loaded.programs is not None:
         try:
             both: dict[Mode, Drafter] = {**drafters, "ane": loaded.programs.drafter}
-            loaded.controller = Controller(costs_of(loaded.pair, loaded.target, both, loaded.programs))
+            costs = costs_of(loaded.pair, loaded.target, both, loaded.programs)
+            loaded.controller, loaded.programs.budget = Controller(costs), costs.budget
             return
         except (ane.AneError, DraftStopped) as error:
             loaded.programs.close()

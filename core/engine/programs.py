@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import ane
-from core.engine.branches import Outcomes
+from core.engine.branches import Budget, Outcomes
 from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
 from core.engine.target import Target
@@ -43,6 +43,11 @@ class Programs:
     """Whether they were there already, and why not; a sentence."""
     thread: DraftThread = field(default_factory=DraftThread)
     outcomes: Outcomes = field(default_factory=Outcomes)
+    budget: Budget = field(init=False)
+    """For drafting beside the target: as if all columns cost the same, until their cost was measured."""
+
+    def __post_init__(self) -> None:
+        self.budget = Budget.flat(self.drafter.width)
 
     def share_processor(self, share: bool) -> None:
         """Whether the programs run beside the target, which then keeps half of the cores; not for Core ML."""

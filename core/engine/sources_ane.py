@@ -16,7 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 import ane
-from core.engine.branches import ALTERNATIVES, Branch, Outcomes, choose_branches, possible_branches
+from core.engine.branches import ALTERNATIVES, Branch, Budget, Outcomes, possible_branches
 from core.engine.context import DraftContext
 from core.engine.draft_thread import DRAFT_TIMEOUT_S, DraftThread, Job
 from core.engine.drafter_ane import AneDrafter, Rows, host_rows
@@ -115,6 +115,7 @@ class MirrorSource(Source):
         sampler: Sampler,
         thread: DraftThread,
         outcomes: Outcomes,
+        budget: Budget,
         share_processor: Callable[[bool], None] = lambda _share: None,
     ) -> None:
         """`share_processor` is told whether the draft runs beside the target from now on."""
@@ -126,6 +127,7 @@ class MirrorSource(Source):
         self._sampler = sampler
         self._thread = thread
         self._outcomes = outcomes
+        self._budget = budget
         self._share_processor = share_processor
         self._proposals: Proposals | None = None
         self._choices: _Choices | None = None
@@ -170,7 +172,7 @@ class MirrorSource(Source):
         possible = possible_branches(
             choices.tokens, choices.others, self._outcomes, choices.certainties, choices.verified, self.block_size
         )
-        branches = choose_branches(possible, self._drafter.width)
+        branches = self._budget.choose(possible)
         if branches:
             self._ahead = self._begin(choices, branches)
 

@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 
 import ane
-from core.engine.branches import ALTERNATIVES, MAX_PROPOSALS, Outcomes
+from core.engine.branches import ALTERNATIVES, MAX_PROPOSALS, Budget, Outcomes
 from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
 from core.engine.drafter_mlx import MlxDrafter
@@ -42,7 +42,7 @@ class TinyPrograms:
         return AneSource(session, self.drafter, sampler)
 
     def mirror(self, session: Session, sampler: Sampler) -> MirrorSource:
-        return MirrorSource(session, self.drafter, sampler, self.thread, self.outcomes)
+        return MirrorSource(session, self.drafter, sampler, self.thread, self.outcomes, Budget.flat(self.drafter.width))
 
     def expect(self, right: int) -> None:
         """Let verifications seem to have accepted so many tokens, the draft's next choice being right then."""

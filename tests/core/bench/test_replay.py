@@ -11,7 +11,7 @@ from core.bench.prompts import PROMPTS
 from core.bench.replay import Always, ReplayedStep, replay
 from core.bench.trace import Trace, record_trace
 from core.engine.anchors import RIGHT, UNTHOUGHT, Anchor, Answer, Guess, branch_keys
-from core.engine.branches import Outcomes
+from core.engine.branches import Budget, Outcomes
 from core.engine.controller import Choice, Controller, StepSeen
 from core.engine.costs import Costs
 from core.engine.decode import DecodeStep, Limits
@@ -48,8 +48,10 @@ def trace_of(*answers: Answer) -> Trace:
     return Trace("by hand", "", BLOCK, WIDTHS, ("",) * len(answers), answers)
 
 
-def steps_of(trace: Trace, mode: Mode, rows: int, columns: int = 64) -> list[ReplayedStep]:
-    (steps,) = replay(trace, Always(Choice(mode, rows)), columns)
+def steps_of(
+    trace: Trace, mode: Mode, rows: int, columns: int = 64, budget: Budget | None = None
+) -> list[ReplayedStep]:
+    (steps,) = replay(trace, Always(Choice(mode, rows)), budget or Budget.flat(columns))
     return steps
 
 
@@ -117,7 +119,7 @@ def test_what_was_drafted_ahead_is_dropped_when_another_mode_takes_over():
 
         modes: ClassVar[list[Mode]] = ["ane", "mirror"]
 
-    (steps,) = replay(trace_of(answer(60, 0, guess(7), 1)), Turns(Choice("plain", 1)), 64)
+    (steps,) = replay(trace_of(answer(60, 0, guess(7), 1)), Turns(Choice("plain", 1)), Budget.flat(64))
     assert {(step.mode, step.branch) for step in steps} == {("mirror", None), ("ane", None)}
 
 
@@ -129,7 +131,7 @@ def test_the_controller_is_told_of_every_step_but_the_last_of_an_answer():
             told.append((step.accepted, step.took_ms))
 
     trace = trace_of(answer(28, 2, guess(4), 0), answer(28, 1, guess(4), 0))
-    first, second = replay(trace, Listening(Choice("gpu", 8)), 0, lambda step: float(step.tokens))
+    first, second = replay(trace, Listening(Choice("gpu", 8)), Budget.flat(0), lambda step: float(step.tokens))
     assert told == [(2, 3.0)] * (len(first) - 1) + [(1, 2.0)] * (len(second) - 1)
 
 
@@ -137,7 +139,7 @@ def test_the_engines_controller_leaves_a_draft_that_loses_and_keeps_one_that_win
     def modes(right: int, draft_ms: float) -> list[Mode]:
         trace = trace_of(answer(400, 0, guess(right), 0))
         plan = Controller(Costs((10.0,) * BLOCK, (0.0,) * BLOCK, {"ane": draft_ms}))
-        (steps,) = replay(trace, plan, 0, lambda step: 10.0 + draft_ms * (step.mode == "ane"))
+        (steps,) = replay(trace, plan, Budget.flat(0), lambda step: 10.0 + draft_ms * (step.mode == "ane"))
         return [step.mode for step in steps]
 
     losing, winning = modes(0, 15.0), modes(6, 5.0)
@@ -166,10 +168,9 @@ def real_steps(demo, trace: Trace, index: int, mode: Mode, rows: int) -> list[De
     ("mode", "rows"), [("plain", 1), ("gpu", 8), ("gpu", 3), ("ane", 5), ("mirror", 8), ("mirror", 4)]
 )
 def test_replayed_steps_are_those_of_the_engine(demo, real, mode, rows):
-    columns = demo.programs.drafter.width
     for index, each in enumerate(real.answers):
         alone = replace(real, prompts=real.prompts[index : index + 1], answers=(each,))
-        replayed = steps_of(alone, mode, rows, columns)
+        replayed = steps_of(alone, mode, rows, budget=demo.programs.budget)
         steps = real_steps(demo, real, index, mode, rows)[: len(replayed)]
         assert [(step.mode, step.rows, step.accepted, step.tokens, step.branch) for step in replayed] == [
             (step.mode, len(step.proposals) + 1, step.accepted, len(step.tokens), step.branch) for step in steps

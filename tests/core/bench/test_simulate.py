@@ -14,6 +14,7 @@ from core.bench.simulate_report import costs_table, projected_rows, projection_t
 from core.bench.synthetic import ahead_ratio, chance_for, synthetic
 from core.bench.trace import read_trace
 from core.engine.anchors import RIGHT, UNTHOUGHT, Anchor, Answer, Guess
+from core.engine.branches import Budget
 from core.engine.controller import Choice
 from core.protocol import Mode
 
@@ -81,7 +82,7 @@ def test_plain_decoding_is_as_fast_as_its_passes_and_the_fastest_rows_are_taken(
 @pytest.mark.parametrize("tokens", [3.57, 5.47])
 def test_a_synthetic_draft_gives_the_tokens_that_were_asked_for(kept, tokens):
     trace = synthetic(kept, tokens)
-    (steps,) = [[step for answer in replay(trace, Always(Choice("ane", 16)), 0) for step in answer]]
+    (steps,) = [[step for answer in replay(trace, Always(Choice("ane", 16)), Budget.flat(0)) for step in answer]]
     assert sum(step.tokens for step in steps) / len(steps) == pytest.approx(tokens, rel=0.03)
     assert sum(chance_for(tokens, 16) ** k for k in range(16)) == pytest.approx(tokens)
 

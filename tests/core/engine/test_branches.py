@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.branches import ALTERNATIVES, Branch, Outcomes, choose_branches, possible_branches
+from core.engine.branches import ALTERNATIVES, Branch, Budget, Outcomes, choose_branches, possible_branches
 
 TOKENS = [10, 11, 12, 13]
 OTHERS = [[20 + 10 * row + rank for rank in range(ALTERNATIVES)] for row in range(4)]
@@ -53,6 +53,18 @@ def test_what_fits_is_chosen_by_probability_a_column() -> None:
     assert choose_branches([long, rare, likely], 40) == [likely, long]
     assert choose_branches([long, rare, likely], 30) == [likely]
     assert choose_branches([long, rare, likely], 5) == []
+
+
+def test_as_many_columns_are_drafted_as_are_expected_to_save_the_most() -> None:
+    likely, other = Branch(0, 1, 4, 0.5), Branch(1, 2, 14, 0.3)
+    cheap, dear = Budget(((16, 2.0), (32, 4.0)), 10.0), Budget(((16, 2.0), (32, 6.0)), 10.0)
+    assert cheap.choose([likely, other]) == [likely, other]
+    assert dear.choose([likely, other]) == [likely]
+
+
+def test_something_is_drafted_ahead_even_where_it_is_not_expected_to_save_time() -> None:
+    likely = Branch(0, 1, 4, 0.5)
+    assert Budget(((4, 0.0), (16, 99.0)), 10.0).choose([likely]) == [likely]
 
 
 def test_verifications_are_learned_from() -> None:

@@ -37,8 +37,8 @@ def test_every_width_and_drafter_has_a_cost(tiny, programs, drafters):
     assert min(costs.verify_ms_per_position) >= 0
     assert costs.draft_ms.keys() == {"gpu", "ane"}
     assert min(costs.draft_ms.values()) > costs.head_ms > 0
-    assert costs.beside is not None
-    assert costs.beside >= 1
+    assert tuple(columns for columns, _ in costs.beside_ms) == tiny.drafter.widths
+    assert min(added_ms for _, added_ms in costs.beside_ms) >= 0
     assert costs.modes == ("plain", "gpu", "ane", "mirror")
 
 

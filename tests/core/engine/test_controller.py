@@ -18,7 +18,7 @@ COSTS = Costs(
     verify_ms_per_position=(0.0,) * ROWS,
     draft_ms={"gpu": 30.0, "ane": 10.0},
     head_ms=5.0,
-    beside=1.1,
+    beside_ms=((32, 8.0),),
 )
 
 
@@ -124,7 +124,9 @@ def test_trials_of_other_modes_cost_little_where_a_draft_is_good() -> None:
 
 
 def test_drafting_beside_the_verification_is_taken_where_outcomes_are_guessed_often_enough() -> None:
-    costs = Costs(COSTS.verify_ms, COSTS.verify_ms_per_position, {"gpu": 60.0, "ane": 40.0}, head_ms=5.0, beside=1.2)
+    costs = Costs(
+        COSTS.verify_ms, COSTS.verify_ms_per_position, {"gpu": 60.0, "ane": 40.0}, head_ms=5.0, beside_ms=((32, 16.0),)
+    )
     often, seldom = Machine(costs), Machine(costs)
     often.live(600, drawn(0.6), lambda: True)
     seldom.live(600, drawn(0.6), lambda: False)

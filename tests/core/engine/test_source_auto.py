@@ -21,8 +21,8 @@ PROMPT = [3, 14, 15, 9, 26]
 TOKENS = 80
 
 
-def costs(draft_ms, beside=None):
-    return Costs(tuple(10.0 + rows / 10 for rows in range(BLOCK)), (0.0,) * BLOCK, draft_ms, beside=beside)
+def costs(draft_ms, beside_ms=()):
+    return Costs(tuple(10.0 + rows / 10 for rows in range(BLOCK)), (0.0,) * BLOCK, draft_ms, beside_ms=beside_ms)
 
 
 def broken(*_):
@@ -56,18 +56,18 @@ def answer(tiny, controller, options):
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize(
-    ("draft_ms", "beside"),
+    ("draft_ms", "beside_ms"),
     [
-        ({"gpu": 1.0, "ane": 2.0}, None),
-        ({"gpu": 2.0, "ane": 1.0}, None),
-        ({"gpu": 1e4, "ane": 1e3}, 0.01),
-        ({"gpu": 1e4, "ane": 1e4}, None),
+        ({"gpu": 1.0, "ane": 2.0}, ()),
+        ({"gpu": 2.0, "ane": 1.0}, ()),
+        ({"gpu": 1e4, "ane": 1e3}, ((16, -9.9),)),
+        ({"gpu": 1e4, "ane": 1e4}, ()),
     ],
     ids=["gpu", "ane", "mirror", "plain"],
 )
-def test_the_text_is_that_of_plain_decoding(tiny, temperature, draft_ms, beside):
+def test_the_text_is_that_of_plain_decoding(tiny, temperature, draft_ms, beside_ms):
     plain = run(tiny.target, tiny.in_mlx, PROMPT, max_tokens=TOKENS, temperature=temperature, seed=3)
-    controller = Controller(costs(draft_ms, beside))
+    controller = Controller(costs(draft_ms, beside_ms))
     session, steps, _ = answer(tiny, controller, GenerateOptions(temperature=temperature, seed=3))
     assert [token for step in steps for token in step.tokens] == plain.tokens
     assert session.tokens == plain.session.tokens
