@@ -24,6 +24,10 @@ _TRIAL_STEPS = 3
 """One step more than a block drafted beside a verification needs to be of use."""
 _STEPS_COMPARED = 6
 """After a change of mode: their time is laid to the mode, that of later ones to the machine."""
+_RISKED_TOKENS = 2.0
+"""What drafting may lose against plain decoding in one answer, in the time of so many plain tokens; gains add to it."""
+_RISKED_SHARE = 0.005
+"""And beyond it, as a share of the time that the answer took."""
 _BOLDNESS = 0.02
 """How much better a mode looks as a trial for every ten steps that it has not run."""
 
@@ -35,6 +39,9 @@ class Choice:
     mode: Mode
     rows: int
     """Of the pass: proposals + 1."""
+
+
+_PLAIN = Choice("plain", 1)
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,8 @@ class Controller:
         self._trial: list[Choice] = []
         self._since_trial = 0
         self._spent_ms = self._lost_ms = 0.0
+        self._answer_ms = self._gained_ms = 0.0
+        """Of this answer: its time, and what drafting gained against plain decoding, which may be less than nothing."""
         self.reason = ""
         """Why the mode of the last choice is another than that before; empty where it is not."""
 
@@ -87,6 +96,7 @@ class Controller:
         for state in self._modes.values():
             state.steps_in_a_row = 0
         self._trial = []
+        self._answer_ms = self._gained_ms = 0.0
 
     @property
     def mode(self) -> Mode:
@@ -111,7 +121,11 @@ class Controller:
     def choose(self, most_rows: int, depth: int) -> Choice:
         """The next step, of at most so many rows."""
         self.reason = ""
-        best = {mode: self._best(mode, most_rows, depth) for mode in self._modes if mode == "plain" or most_rows > 1}
+        drafting = most_rows > 1 and self._may_draft(depth)
+        if most_rows > 1 and not drafting and self._mode != "plain":
+            self._mode = "plain"
+            self.reason = f"Drafting has lost {-self._gained_ms:.0f} ms against plain decoding in this answer."
+        best = {mode: self._best(mode, most_rows, depth) for mode in self._modes if mode == "plain" or drafting}
         if self._trial:
             planned = self._trial.pop()
             return Choice(planned.mode, min(planned.rows, most_rows)) if planned.mode in best else best["plain"]
@@ -140,6 +154,9 @@ class Controller:
 
     def _learn_time(self, step: StepSeen) -> None:
         state = self._modes[step.mode]
+        self._answer_ms += step.took_ms
+        if step.mode != "plain":
+            self._gained_ms += (step.accepted + 1) * self.step_ms(_PLAIN, step.depth) - step.took_ms
         if step.mode != self._mode:
             rate = self._rate(self._best(self._mode, self.costs.most_rows, step.depth), step.depth)
             self._lost_ms = max(0.0, self._lost_ms + step.took_ms - (step.accepted + 1) / rate)
@@ -154,6 +171,11 @@ class Controller:
             self._load.add(ratio / excess)
             if state.steps_in_a_row <= _STEPS_COMPARED:
                 state.excess.add(ratio / load)
+
+    def _may_draft(self, depth: int) -> bool:
+        """Whether this answer has not lost by drafting what it may."""
+        risked_ms = _RISKED_TOKENS * self.step_ms(_PLAIN, depth) + _RISKED_SHARE * self._answer_ms
+        return self._gained_ms > -risked_ms
 
     def _stated_ms(self, choice: Choice, depth: int, branch: Literal["hit", "miss"] | None = None) -> float:
         hit = self._hit.value if branch is None else float(branch == "hit")

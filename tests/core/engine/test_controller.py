@@ -102,6 +102,25 @@ def test_text_on_which_drafts_fail_is_decoded_at_most_three_percent_slower_than_
     assert machine.modes["plain"] > 160
 
 
+@pytest.mark.parametrize("right_at", [0.05, 0.3, 0.45])
+@pytest.mark.parametrize("verify_ms", [COSTS.verify_ms, (56.0, 80.0, 100.0, *[105.0] * 5)], ids=["flat", "steep"])
+def test_the_first_answer_of_a_pair_is_at_most_three_percent_slower_than_plainly(
+    right_at: float, verify_ms: tuple[float, ...]
+) -> None:
+    costs = Costs(verify_ms, COSTS.verify_ms_per_position, {"gpu": 60.0, "ane": 50.0}, 5.0, ((32, 8.0),))
+    for seed in range(30):
+        machine = Machine(costs)
+        machine.live(200, drawn(right_at, seed))
+        assert machine.ms <= machine.tokens * verify_ms[0] / 0.97
+
+
+def test_an_answer_that_has_gained_may_lose_it_again() -> None:
+    machine = Machine()
+    machine.live(100, lambda: 5)
+    machine.live(3, lambda: 0)
+    assert machine.choices[-1].mode != "plain"
+
+
 def test_a_draft_is_never_given_up() -> None:
     machine = Machine()
     machine.live(2000, lambda: 0)
