@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import msgspec
 from mlx.utils import tree_flatten
 
 from core.engine.drafter_mlx import DFlashDraft
-from core.formats.draft_config import DraftConfig
+from core.formats.draft_config import DFLASH_2, DraftConfig
 from helpers.tiny import tiny_config
 
 Weights = dict[str, mx.array]
+SECOND = {
+    "architecture": DFLASH_2,
+    "conv_kernel_size": 2,
+    "conv_group_size": 4,
+    "selector_rank": 12,
+    "selector_top_k": 16,
+}
+"""What makes a small draft one of the second generation."""
+_INNER = (
+    "target_layer_ids",
+    "mask_token_id",
+    "input_embedding_scale",
+    "output_multiplier",
+    "conv_kernel_size",
+    "conv_group_size",
+    "selector_rank",
+    "selector_top_k",
+)
 
 
 def random_weights(config: DraftConfig, seed: int = 0, dtype: mx.Dtype = mx.bfloat16) -> Weights:
@@ -27,14 +46,19 @@ def random_weights(config: DraftConfig, seed: int = 0, dtype: mx.Dtype = mx.bflo
     return {name: weight(array) for name, array in tree_flatten(DFlashDraft(config).parameters())}
 
 
+def published_form(config: DraftConfig) -> dict[str, Any]:
+    """The fields as they stand in a `config.json`."""
+    raw = msgspec.structs.asdict(config)
+    inner = [name for name in _INNER if raw[name]]
+    raw["dflash_config"] = {name: raw[name] for name in inner}
+    raw["architectures"] = [raw["architecture"]]
+    return {name: value for name, value in raw.items() if name not in _INNER}
+
+
 def write_draft(folder: Path, config: DraftConfig, weights: Weights, shards: int = 1) -> Path:
     """A draft folder in the published format, in one file or several with an index."""
     folder.mkdir(parents=True)
-    raw = msgspec.structs.asdict(config)
-    inner = ("target_layer_ids", "mask_token_id", "input_embedding_scale", "output_multiplier")
-    raw["dflash_config"] = {name: raw.pop(name) for name in inner}
-    raw["architectures"] = ["DFlashDraftModel"]
-    (folder / "config.json").write_text(json.dumps(raw))
+    (folder / "config.json").write_text(json.dumps(published_form(config)))
     if shards == 1:
         mx.save_safetensors(str(folder / "model.safetensors"), weights)
         return folder

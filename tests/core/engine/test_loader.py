@@ -12,7 +12,7 @@ import pytest
 
 import assets
 from core.engine.context import DraftContext
-from core.engine.drafter_mlx import load_drafter
+from core.engine.draft_weights import load_drafter
 from core.engine.loader import load_pair, load_pair_now, load_target
 from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
 from core.pairs import Pair
@@ -86,7 +86,7 @@ def test_a_missing_tensor_is_refused_by_name(tiny_folder):
     mx.save_safetensors(str(file), weights)
     with pytest.raises(UnreadableModel) as caught:
         load_drafter(tiny_folder, tiny_target(), mx.float32)
-    assert "layers.1.self_attn.k_norm.weight" in caught.value.problem.detail
+    assert "layers.1.self_attn.k_norm.weight is missing" in caught.value.problem.sentence
 
 
 def test_a_tensor_of_wrong_shape_is_refused(tiny_folder):
@@ -94,7 +94,7 @@ def test_a_tensor_of_wrong_shape_is_refused(tiny_folder):
     weights = mx.load(str(file))
     weights["fc.weight"] = weights["fc.weight"][:, :-1]
     mx.save_safetensors(str(file), weights)
-    with pytest.raises(UnreadableModel):
+    with pytest.raises(UnreadableModel, match=r"fc.weight has the shape \[32, 63\], wanted is \[32, 64\]"):
         load_drafter(tiny_folder, tiny_target(), mx.float32)
 
 
