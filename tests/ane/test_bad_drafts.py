@@ -78,9 +78,11 @@ def with_config(folder: Path, **changes: object) -> Path:
         ({"target_layer_ids": []}, "its taps"),
         ({"target_layer_ids": [1, 1]}, "its taps"),
         ({"target_layer_ids": [0, 4]}, "its taps"),
-        ({"architectures": ["DFlash2DraftModel"]}, "not DFlashDraftModel"),
+        ({"architectures": ["DFlash3DraftModel"]}, "not DFlashDraftModel or DFlash2DraftModel"),
+        ({"architectures": ["DFlash2DraftModel"]}, "it has no conv_group_size"),
+        ({"architectures": ["DFlashDraftModel", "DFlash2DraftModel"]}, "its architectures are"),
         ({"hidden_act": "gelu"}, "another activation"),
-        ({"attention_bias": True}, "biases"),
+        ({"attention_bias": True}, r"it has no tensor layers\.0\.self_attn\.k_proj\.bias"),
         ({"block_size": 65}, "block_size is 65"),
     ],
 )

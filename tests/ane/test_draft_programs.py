@@ -17,7 +17,7 @@ from core.bench.prompts import PROMPTS
 from core.formats.draft_config import DraftConfig
 from core.pairs import demo_pair
 from helpers.packaged_draft import MlxTwin, PackagedDraft, columns, layer_errors, relative_error
-from helpers.random_drafts import mlx_draft, random_weights, write_draft
+from helpers.random_drafts import SECOND, mlx_draft, random_weights, write_draft
 from helpers.tiny import tiny_config
 
 LIMITS = {"fp16": 5e-3, "w8a16": 3e-2}
@@ -54,6 +54,30 @@ SHAPES: dict[str, dict[str, object]] = {
         "layer_types": (SLIDING, FULL),
         "sliding_window": 100,
         "rope_scaling": YARN,
+    },
+    "Qwen3.8-27B": {
+        **SECOND,
+        "hidden_size": 320,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "intermediate_size": 1088,
+        "conv_group_size": 16,
+        "rope_theta": 1e7,
+        "layer_types": (SLIDING, SLIDING),
+        "sliding_window": 100,
+        "is_causal": False,
+    },
+    "three taps": {**SECOND, "conv_kernel_size": 3, "hidden_size": 96, "conv_group_size": 8},
+    "gpt-oss-20b": {
+        "attention_bias": True,
+        "hidden_size": 180,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "intermediate_size": 480,
+        "rope_theta": 150000.0,
+        "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 128},
     },
 }
 

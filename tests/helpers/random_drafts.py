@@ -36,14 +36,44 @@ _INNER = (
 
 
 def random_weights(config: DraftConfig, seed: int = 0, dtype: mx.Dtype = mx.bfloat16) -> Weights:
-    """Projections that keep the size of what they get, and norms near one."""
+    """Projections that keep the size of what they get, norms and the bases of convolutions near one, small biases."""
     mx.random.seed(seed)
 
-    def weight(like: mx.array) -> mx.array:
+    def weight(name: str, like: mx.array) -> mx.array:
         drawn = mx.random.normal(like.shape)
-        return (drawn * like.shape[-1] ** -0.5 if like.ndim > 1 else 1 + 0.2 * drawn).astype(dtype)
+        if name.endswith(".bias"):
+            return (0.3 * drawn).astype(dtype)
+        return (drawn * like.shape[-1] ** -0.5 if like.ndim == 2 else 1 + 0.2 * drawn).astype(dtype)
 
-    return {name: weight(array) for name, array in tree_flatten(DFlashDraft(config).parameters())}
+    return {name: weight(name, array) for name, array in tree_flatten(DFlashDraft(config).parameters())}
+
+
+def packed(weights: Weights, bits: int = 8, group_size: int = 32) -> Weights:
+    """The same with all matrices of linear layers packed as MLX does it."""
+    found: Weights = {}
+    for name, array in weights.items():
+        module = name.removesuffix(".weight")
+        if array.ndim == 2 and module != name:
+            parts = mx.quantize(array, group_size, bits)
+            found |= {
+                f"{module}.{part}": each for part, each in zip(("weight", "scales", "biases"), parts, strict=True)
+            }
+        else:
+            found[name] = array
+    return found
+
+
+def unpacked(weights: Weights, bits: int = 8, group_size: int = 32) -> Weights:
+    """What `packed` weights stand for, in float32."""
+    found: Weights = {}
+    for name, array in weights.items():
+        module = name.removesuffix(".weight")
+        if array.dtype == mx.uint32:
+            scales, biases = (weights[f"{module}.{part}"].astype(mx.float32) for part in ("scales", "biases"))
+            found[name] = mx.dequantize(array, scales, biases, group_size, bits)
+        elif not name.endswith((".scales", ".biases")):
+            found[name] = array
+    return found
 
 
 def published_form(config: DraftConfig) -> dict[str, Any]:
