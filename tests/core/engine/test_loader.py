@@ -8,16 +8,21 @@ from pathlib import Path
 
 import mlx.core as mx
 import mlx_lm.utils
+import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
 import assets
 from core.engine.context import DraftContext
 from core.engine.draft_weights import load_drafter
+from core.engine.drafter_mlx import MlxDrafter
 from core.engine.loader import load_pair, load_pair_now, load_target
 from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
 from core.pairs import Pair
 from helpers.decoding import plain_source, run, serial_source
 from helpers.folders import write_draft_folder, write_family_folder, write_llama_folder
+from helpers.random_drafts import SECOND, mlx_draft, packed, random_weights, unpacked, write_draft
+from helpers.reference import relative_error
 from helpers.tiny import tiny_config, tiny_drafter, tiny_target
 
 
@@ -55,6 +60,46 @@ def test_a_saved_draft_loads_and_proposes_as_before(tiny_folder):
     anchor, layers = mx.array([3], dtype=mx.uint32), original.config.num_hidden_layers
     proposed, expected = (each.propose(anchor, DraftContext(layers), 7) for each in (drafter, original))
     assert mx.array_equal(proposed, expected)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, None], ids=["unpacked", "as stored"])
+@pytest.mark.parametrize("generation", [{}, SECOND], ids=["first generation", "second"])
+@pytest.mark.parametrize(("bits", "group_size"), [(8, 32), (4, 32), (3, 32)])
+def test_a_packed_draft_proposes_what_its_numbers_do(tmp_path, generation, bits, group_size, dtype):
+    config, target = tiny_config(**generation), tiny_target()
+    weights = packed(random_weights(config, dtype=mx.float32), bits, group_size)
+    drafter = load_drafter(write_draft(tmp_path / "packed", config, weights), target, dtype)
+    plain = MlxDrafter(mlx_draft(config, unpacked(weights, bits, group_size)), target)
+    assert relative_error(said_of(drafter, target), said_of(plain, target)) < 1e-5
+    kept = {name for name, array in tree_flatten(drafter.draft.parameters()) if array.dtype == mx.uint32}
+    assert kept == (set() if dtype else {name for name, array in weights.items() if array.dtype == mx.uint32})
+
+
+def test_a_draft_packed_in_part_is_loaded_too(tmp_path):
+    """As converters do that leave some layers as they were, or give them more bits."""
+    config, target = tiny_config(**SECOND), tiny_target()
+    plain = random_weights(config, dtype=mx.float32)
+    mixed, meant = {**plain}, {**plain}
+    for bits, prefix in ((8, "layers.0.mlp."), (4, "layers.1."), (4, "fc.")):
+        chosen = packed({name: array for name, array in plain.items() if name.startswith(prefix)}, bits)
+        mixed |= chosen
+        meant |= unpacked(chosen, bits)
+    for dtype in (mx.float32, None):
+        drafter = load_drafter(write_draft(tmp_path / str(dtype), config, mixed), target, dtype)
+        expected = said_of(MlxDrafter(mlx_draft(config, meant), target), target)
+        assert relative_error(said_of(drafter, target), expected) < 1e-5
+
+
+def said_of(drafter, target):
+    """What a drafter says behind some features: its logits, or its candidates' scores by token."""
+    context = DraftContext(drafter.config.num_hidden_layers)
+    target.set_taps(drafter.config.target_layer_ids)
+    context.queue(target.forward(mx.arange(20), target.make_cache()).taps)
+    said = drafter.propose(mx.array([3], dtype=mx.uint32), context, 7)
+    if isinstance(said, mx.array):
+        return np.array(said)
+    scores = np.concatenate([np.array(said.scores(row, mx.array([3]))) for row in range(len(said))])
+    return np.take_along_axis(scores, np.argsort(np.array(said.tokens), axis=1), axis=1)
 
 
 def test_a_draft_for_another_target_says_what_differs():
