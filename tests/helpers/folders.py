@@ -70,11 +70,12 @@ def write_draft_folder(folder: Path, config: DraftConfig) -> Path:
     return folder
 
 
-def write_tiny_pair(folder: Path, context_length: int = 4096) -> Pair:
-    """A target folder and a draft folder that fit each other."""
+def write_tiny_pair(folder: Path, context_length: int = 4096, **changes: object) -> Pair:
+    """A target folder and a draft folder that fit each other; `changes` are to the draft's config."""
     target = write_llama_folder(folder / "target", context_length)
     config = json.loads((target / "config.json").read_text())
-    draft_config = tiny_config(vocab_size=config["vocab_size"], num_target_layers=2, target_layer_ids=(0, 1))
+    fitting = {"vocab_size": config["vocab_size"], "num_target_layers": 2, "target_layer_ids": (0, 1)}
+    draft_config = tiny_config(**fitting, **changes)
     return Pair("Tiny pair", str(target), str(write_draft_folder(folder / "draft", draft_config)))
 
 

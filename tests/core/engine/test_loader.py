@@ -13,6 +13,8 @@ import pytest
 from mlx.utils import tree_flatten
 
 import assets
+from core.check_messages import Check
+from core.engine.check import PairCheck
 from core.engine.context import DraftContext
 from core.engine.draft_weights import load_drafter
 from core.engine.drafter_mlx import MlxDrafter
@@ -20,7 +22,7 @@ from core.engine.loader import load_pair, load_pair_now, load_target
 from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
 from core.pairs import Pair
 from helpers.decoding import plain_source, run, serial_source
-from helpers.folders import write_draft_folder, write_family_folder, write_llama_folder
+from helpers.folders import write_draft_folder, write_family_folder, write_llama_folder, write_tiny_pair
 from helpers.random_drafts import SECOND, mlx_draft, packed, random_weights, unpacked, write_draft
 from helpers.reference import relative_error
 from helpers.tiny import tiny_config, tiny_drafter, tiny_target
@@ -88,6 +90,49 @@ def test_a_draft_packed_in_part_is_loaded_too(tmp_path):
         drafter = load_drafter(write_draft(tmp_path / str(dtype), config, mixed), target, dtype)
         expected = said_of(MlxDrafter(mlx_draft(config, meant), target), target)
         assert relative_error(said_of(drafter, target), expected) < 1e-5
+
+
+VARIANTS = {
+    "second generation": {
+        **SECOND,
+        "layer_types": ("sliding_attention",) * 2,
+        "sliding_window": 24,
+        "is_causal": False,
+    },
+    "biases, YaRN": {
+        "attention_bias": True,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+    },
+    "soft cap and scales": {
+        "final_logit_softcapping": 30.0,
+        "input_embedding_scale": 2.5,
+        "output_multiplier": 0.3,
+    },
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_every_kind_of_draft_is_loaded_for_all_modes_and_passes_the_check(tmp_path, variant):
+    """The check decodes in every mode and compares with plain decoding; seeded, so that the selector draws."""
+    loaded = load_pair_now(write_tiny_pair(tmp_path, **variant))
+    try:
+        assert loaded.modes == ("plain", "gpu", "ane", "mirror", "auto")
+        assert not loaded.missing
+        for temperature in (0.0, 1.5):
+            request = Check(loaded.pair, ("the cat", "a dog"), max_tokens=24, temperature=temperature, seed=4)
+            *_, verdict = PairCheck(loaded, request, lambda: False).events()
+            assert {mode.mode for mode in verdict.modes} == set(loaded.modes)
+            for mode in verdict.modes:
+                assert mode.equal == mode.prompts or mode.first_divergence.near_tie, mode
+    finally:
+        loaded.close()
+
+
+def test_a_draft_that_programs_cannot_express_is_run_in_mlx_with_the_reason(tmp_path):
+    loaded = load_pair_now(write_tiny_pair(tmp_path, **SECOND, rope_scaling={"rope_type": "dynamic", "factor": 2.0}))
+    assert loaded.modes == ("plain", "gpu", "auto")
+    assert loaded.missing.keys() == {"ane", "mirror"}
+    assert "its rope type dynamic is none that programs know" in loaded.missing["ane"]
 
 
 def said_of(drafter, target):
