@@ -335,6 +335,7 @@ class Draft:
 
         Columns see the context, and each other where `mask` allows it: contiguous booleans [columns, columns], queries
         before keys. Without one all see each other. What the layers add to that (a window, no look ahead) is added.
+        In the second generation a column stands behind the one at the position before it, of those that it may see.
 
         Raises `AneError` also where half precision does not hold the draft's numbers.
         """

@@ -105,9 +105,10 @@ def prepare(loaded: LoadedPair, precision: Precision) -> Preparation:
         raise BadRequest(f"{loaded.pair.name} has no programs: {loaded.missing.get('ane', 'it has no draft')}")
     folder = Path(loaded.pair.draft)
     loaded.programs.close()
-    load_programs(folder, loaded.target, precision=precision).close()  # prepares them, where that was not done
+    target, selector = loaded.target, loaded.drafter.draft.selector
+    load_programs(folder, target, precision=precision, selector=selector).close()  # prepares them, if need be
     first_s, began_s = making_s(folder, precision), time.perf_counter()
-    loaded.programs = load_programs(folder, loaded.target, precision=precision)
+    loaded.programs = load_programs(folder, target, precision=precision, selector=selector)
     loaded.session = Session(loaded.target, loaded.drafter)  # what a session has of other programs is of no use
     kept_s = time.perf_counter() - began_s
     numerics = compare(loaded.programs.drafter, loaded.drafter, loaded.target)

@@ -24,6 +24,7 @@ from core.engine.measure import decode_anew
 from core.engine.programs import Programs
 from core.engine.session import Session
 from core.engine.step_figures import tokens_of
+from core.errors import BadRequest
 
 RIGHT, UNTHOUGHT = 0, ALTERNATIVES + 1
 """Ranks: the proposal is the token of the text; neither it nor one of the draft's next choices is."""
@@ -83,10 +84,13 @@ def branch_keys(widths: Sequence[int], block: int, tokens: int) -> list[tuple[in
 def record(loaded: LoadedPair, prompt: Sequence[int], max_tokens: int, widths: Sequence[int]) -> Answer:
     """Answer plainly, then ask the draft at every token. `widths` are those that mode `mirror` can be replayed at.
 
-    The pair has programs. Raises `ane.AneError` where they fail.
+    The pair has programs. Raises `ane.AneError` where they fail, `BadRequest` for a draft whose word at a place depends
+    on the tokens before it.
     """
     assert loaded.programs is not None
     assert loaded.drafter is not None
+    if loaded.drafter.config.selector_rank:
+        raise BadRequest("What this draft says depends on its own choices, so that it cannot be recorded.")
     steps = decode_anew(loaded, prompt, "plain", Limits(max_tokens, loaded.tokenizer.eos_ids, 1))
     tokens = tokens_of(steps)
     ended = steps[-1].finish == "stop"
@@ -115,6 +119,7 @@ def _anchors(
     _commit(session, of_mlx, prompt[-1])
     for index, token in enumerate(tokens):
         logits = in_mlx.propose(mx.array([token], dtype=mx.uint32), of_mlx, in_mlx.block_size - 1)
+        assert isinstance(logits, mx.array)
         said = np.array(mx.argmax(logits, axis=-1))
         right = _padded(tokens[index + 1 :], len(said)) == said
         fresh = programs.drafter.block(mx.array([token], dtype=mx.uint32), context)

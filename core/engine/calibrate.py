@@ -21,11 +21,12 @@ from core.engine.costs import Costs, costs_file, read_costs, write_costs
 from core.engine.draft_thread import DRAFT_TIMEOUT_S
 from core.engine.drafter import Drafter
 from core.engine.programs import Programs
+from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.engine.target import Target
 from core.machine import usable_cores
 from core.pairs import Pair
-from core.protocol import Mode
+from core.protocol import GenerateOptions, Mode
 
 _ROWS = (1, 2, 3, 4, 6, 8, 12)
 """Passes that are timed, beside the widest; those between lie on lines."""
@@ -103,8 +104,8 @@ def _slopes(target: Target, verify_ms: npt.NDArray[np.float64], most_rows: int) 
 
 def _draft(session: Session, drafter: Drafter) -> None:
     assert session.context is not None
-    logits = drafter.propose(mx.array([_TOKEN], dtype=mx.uint32), session.context, drafter.block_size - 1)
-    mx.eval(mx.argmax(logits, axis=-1))
+    said = drafter.propose(mx.array([_TOKEN], dtype=mx.uint32), session.context, drafter.block_size - 1)
+    mx.eval(Sampler(GenerateOptions(), session.target.vocab_size).choose_in_turn(said, session.context.length + 1))
 
 
 def _head_ms(target: Target, rows: int) -> float:

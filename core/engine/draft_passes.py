@@ -12,7 +12,8 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
 import ane
-from core.engine.drafter_mlx import DFlashDraft, read_weights
+from core.engine.draft_weights import build_draft
+from core.engine.drafter_mlx import DFlashDraft
 from core.formats.draft_config import DraftConfig, read_draft_config
 from core.kernel_messages import Precision
 
@@ -20,11 +21,8 @@ Pass = Callable[[], None]
 
 
 def read_draft(folder: Path) -> DFlashDraft:
-    """The draft in `folder` in float32, without a target. Raises as `read_draft_config` and `read_weights` do."""
-    draft = DFlashDraft(read_draft_config(folder))
-    draft.load_weights([(name, array.astype(mx.float32)) for name, array in read_weights(folder).items()])
-    mx.eval(draft.parameters())
-    return draft
+    """The draft in `folder` in float32, without a target. Raises as `read_draft_config` and `build_draft` do."""
+    return build_draft(folder, read_draft_config(folder), mx.float32)
 
 
 def mlx_pass(draft: DFlashDraft, columns: int, context: int) -> Pass:

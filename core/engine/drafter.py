@@ -10,6 +10,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from core.engine.context import DraftContext
+from core.engine.selector import Said
 from core.engine.target import Target
 from core.formats.draft_config import DraftConfig
 
@@ -31,8 +32,8 @@ class Drafter(Protocol):
         """Turn the context's queued tap rows into K/V."""
         ...
 
-    def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> mx.array:
-        """Logits [rows, vocabulary] of the `rows` positions after `anchor` ([1] token, at position context.length).
+    def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> Said:
+        """What it says of the `rows` positions after `anchor` ([1] token, at position context.length).
 
         The block keeps the size it was trained for; only the rows asked for go through the LM head.
         """

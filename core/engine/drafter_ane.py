@@ -1,7 +1,7 @@
 """The drafter whose draft runs as Core ML programs: on the Neural Engine on a Mac, elsewhere on the processor.
 
-The programs compute in half precision and keep keys and values of their own. Embedding and LM head run in MLX, on the
-target's device.
+The programs compute in half precision and keep keys and values of their own. Embedding, LM head and candidate selector
+run in MLX, on the target's device.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import ane
 from core.engine.context import DraftContext
 from core.engine.drafter import embed, head, masked_block
+from core.engine.selector import CandidateSelector, Said
 from core.engine.target import Target
 from core.formats.draft_config import DraftConfig, read_draft_config
 
@@ -26,8 +27,14 @@ Rows = npt.NDArray[np.float32]
 class AneDrafter:
     """Proposes blocks with a draft's loaded programs."""
 
-    def __init__(self, folder: Path, programs: Sequence[ane.Program], target: Target) -> None:
-        """The draft in `folder`, whose taps `target` has on.
+    def __init__(
+        self,
+        folder: Path,
+        programs: Sequence[ane.Program],
+        target: Target,
+        selector: CandidateSelector | None = None,
+    ) -> None:
+        """The draft in `folder`, whose taps `target` has on; `selector` is the draft's, where it has one.
 
         Raises `ane.AneError` for programs of another draft; and as `read_draft_config`.
         """
@@ -39,6 +46,8 @@ class AneDrafter:
         self._folder = folder
         self.programs = programs
         self._target = target
+        assert (selector is None) == (self.config.selector_rank == 0)
+        self._selector = selector
 
     @property
     def block_size(self) -> int:
@@ -56,12 +65,12 @@ class AneDrafter:
                 context.take_back(rows)
                 raise
 
-    def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> mx.array:
+    def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> Said:
         """See `Drafter`; waits for all but the LM head."""
-        return self.logits(self.block(anchor, context)[:rows])
+        return self.say(self.block(anchor, context)[:rows], anchor)
 
     def block(self, anchor: mx.array, context: DraftContext) -> Rows:
-        """What follows `anchor` ([1] token, at position context.length), as rows for `logits`; waits."""
+        """What follows `anchor` ([1] token, at position context.length), as rows for `say`; waits."""
         (embedded,) = host_rows([self.embed(masked_block(anchor, self.config))])
         self.ingest(context)
         hidden = np.empty_like(embedded)
@@ -72,9 +81,17 @@ class AneDrafter:
         """[n, hidden]: what the draft reads of [n] tokens; lazily."""
         return embed(tokens, self._target, self.config)
 
+    def say(self, rows: Rows, anchor: mx.array) -> Said:
+        """What rows of the positions behind `anchor` ([1]) say of them; lazily."""
+        logits = self.logits(rows)
+        return logits if self._selector is None else self._selector.candidates(self._on_device(rows), logits, anchor)
+
     def logits(self, rows: Rows) -> mx.array:
-        """[n, vocabulary]; lazily."""
-        return head(mx.array(rows).astype(self._target.dtype), self._target, self.config)
+        """[n, vocabulary]: what each row says on its own; lazily."""
+        return head(self._on_device(rows), self._target, self.config)
+
+    def _on_device(self, rows: Rows) -> mx.array:
+        return mx.array(rows).astype(self._target.dtype)
 
     def running(self, context: DraftContext) -> ane.Draft:
         """The context's draft, up to date with what other drafters have ingested."""

@@ -1,12 +1,13 @@
-"""The DFlash draft in MLX: the model, its loading, and the drafter that proposes blocks with it.
+"""The DFlash draft in MLX: the model, and the drafter that proposes blocks with it.
 
-DFlash (Chen, Liang, Liu, 2026). The draft has neither embedding nor LM head: both are the target's.
+DFlash (Chen, Liang, Liu, 2026), first and second generation (z-lab/dflash). The draft has neither embedding nor LM
+head: both are the target's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Protocol
 
 import mlx.core as mx
@@ -17,10 +18,10 @@ from mlx_lm.models.rope_utils import initialize_rope
 
 from core.engine.context import DraftContext
 from core.engine.drafter import embed, head, masked_block
+from core.engine.dynamic_conv import DynamicConv
+from core.engine.selector import CandidateSelector, Said
 from core.engine.target import Target
-from core.errors import MissingFile, PairMismatch, UnreadableModel
-from core.formats.draft_config import DraftConfig, read_draft_config
-from core.pairs.pair_rules import number_verdicts
+from core.formats.draft_config import DraftConfig
 
 
 class ContextView(Protocol):
@@ -72,14 +73,14 @@ class _Attention(nn.Module):
 
     def __init__(self, config: DraftConfig) -> None:
         super().__init__()
-        hidden, head_dim = config.hidden_size, config.head_dim
+        hidden, head_dim, bias = config.hidden_size, config.head_dim, config.attention_bias
         self.heads = config.num_attention_heads
         self.kv_heads = config.num_key_value_heads
         self.scale = head_dim**-0.5
-        self.q_proj = nn.Linear(hidden, self.heads * head_dim, bias=False)
-        self.k_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=False)
-        self.v_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=False)
-        self.o_proj = nn.Linear(self.heads * head_dim, hidden, bias=False)
+        self.q_proj = nn.Linear(hidden, self.heads * head_dim, bias=bias)
+        self.k_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=bias)
+        self.v_proj = nn.Linear(hidden, self.kv_heads * head_dim, bias=bias)
+        self.o_proj = nn.Linear(self.heads * head_dim, hidden, bias=bias)
         self.q_norm = nn.RMSNorm(head_dim, eps=config.rms_norm_eps)
         self.k_norm = nn.RMSNorm(head_dim, eps=config.rms_norm_eps)
 
@@ -114,10 +115,16 @@ class _Layer(nn.Module):
         self.mlp = _MLP(config)
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        if config.conv_kernel_size:
+            self.attention_conv = DynamicConv(config)
+            self.mlp_conv = DynamicConv(config)
 
     def __call__(self, rows: mx.array, rope: nn.Module, view: ContextView) -> mx.array:
-        rows = rows + self.self_attn(self.input_layernorm(rows), rope, view)
-        return rows + self.mlp(self.post_attention_layernorm(rows))
+        attention = partial(self.self_attn, rope=rope, view=view)
+        normed = self.input_layernorm(rows)
+        rows = rows + (self.attention_conv(normed, attention) if "attention_conv" in self else attention(normed))
+        normed = self.post_attention_layernorm(rows)
+        return rows + (self.mlp_conv(normed, self.mlp) if "mlp_conv" in self else self.mlp(normed))
 
 
 class DFlashDraft(nn.Module):
@@ -133,6 +140,19 @@ class DFlashDraft(nn.Module):
         self.rope = initialize_rope(
             config.head_dim, config.rope_theta, False, config.rope_scaling, config.max_position_embeddings
         )
+        if config.selector_rank:
+            self.candidate_selector = CandidateSelector(config)
+
+    @property
+    def selector(self) -> CandidateSelector | None:
+        """What chooses among candidates; none in the first generation."""
+        return self.candidate_selector if "candidate_selector" in self else None
+
+    @property
+    def dtype(self) -> mx.Dtype:
+        """The type that rows, keys and values have, also where matrices are packed."""
+        dtype: mx.Dtype = self.hidden_norm.weight.dtype
+        return dtype
 
     def context_rows(self, taps: Sequence[mx.array]) -> mx.array:
         """Tap rows ([n, hidden] a tap) to the [1, n, hidden] rows that every layer makes its context K/V from."""
@@ -175,67 +195,18 @@ class MlxDrafter:
 
     def ingest(self, context: DraftContext) -> None:
         """Turn the context's queued tap rows into K/V (lazily)."""
-        context.level_caches(self.draft.fc.weight.dtype)
+        context.level_caches(self.draft.dtype)
         if context.pending_rows:
             self.draft.ingest(context.take_pending(), context.caches)
 
-    def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> mx.array:
+    def propose(self, anchor: mx.array, context: DraftContext, rows: int) -> Said:
         """See `Drafter`; lazily."""
         self.ingest(context)
         embedded = embed(masked_block(anchor, self.config), self._target, self.config)[None]
-        hidden = self.draft(embedded, self.draft.views(context.caches))[0]
-        return head(hidden[1 : rows + 1], self._target, self.config)
-
-
-def load_drafter(folder: Path, target: Target, dtype: mx.Dtype | None) -> MlxDrafter:
-    """The drafter of the draft in `folder`; raises as `load_draft` does."""
-    return MlxDrafter(load_draft(folder, target, dtype), target)
-
-
-def load_draft(folder: Path, target: Target, dtype: mx.Dtype | None) -> DFlashDraft:
-    """Load the draft in `folder` for `target` and put its taps on; `dtype` None keeps the stored type.
-
-    Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`.
-    """
-    config = read_draft_config(folder)
-    _check_pair(config, target)
-    weights = read_weights(folder)
-    try:
-        draft = DFlashDraft(config)
-        if dtype is not None:
-            weights = {name: array.astype(dtype) for name, array in weights.items()}
-        draft.load_weights(list(weights.items()), strict=True)
-        mx.eval(draft.parameters())
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise UnreadableModel(
-            f"The weights of the draft {folder.name} do not fit its config.", "Download it again.", str(error)
-        ) from error
-    target.set_taps(config.target_layer_ids)
-    return draft
-
-
-def read_weights(folder: Path) -> dict[str, mx.array]:
-    """The tensors of the draft in `folder` by name. Raises `MissingFile`, `UnreadableModel`."""
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise MissingFile(f"The draft folder {folder} has no safetensors file.", "Download the draft again.")
-    weights: dict[str, mx.array] = {}
-    for file in files:
-        try:
-            loaded = mx.load(str(file))
-        except RuntimeError as error:
-            raise UnreadableModel(
-                f"The draft file {file.name} is damaged.", "Download the draft again.", str(error)
-            ) from error
-        assert isinstance(loaded, dict)
-        weights.update(loaded)
-    return weights
-
-
-def _check_pair(config: DraftConfig, target: Target) -> None:
-    for verdict in number_verdicts(config, target.hidden_size, target.vocab_size, len(target.layers)):
-        if verdict.outcome == "failed":
-            raise PairMismatch(verdict.sentence, "Choose the target that the draft was trained for, or another draft.")
+        hidden = self.draft(embedded, self.draft.views(context.caches))[0, 1 : rows + 1]
+        logits = head(hidden, self._target, self.config)
+        selector = self.draft.selector
+        return logits if selector is None else selector.candidates(hidden, logits, anchor)
 
 
 def _split_heads(rows: mx.array, heads: int) -> mx.array:

@@ -16,8 +16,9 @@ from core.engine.calibrate import costs_of
 from core.engine.controller import Controller
 from core.engine.decode import Limits, decode
 from core.engine.device import on_cpu
+from core.engine.draft_weights import load_drafter
 from core.engine.drafter import Drafter
-from core.engine.drafter_mlx import MlxDrafter, load_drafter
+from core.engine.drafter_mlx import MlxDrafter
 from core.engine.gguf import load_gguf
 from core.engine.loading import Loading, Part, earlier_times, keep_times
 from core.engine.numerics import compare
@@ -124,7 +125,12 @@ def _checked_programs(
     yield loading.begin("programs")
 
     def work(tell: Callable[[Progress], None]) -> Programs:
-        return load_programs(folder, target, lambda *fields: tell(loading.within(KernelProgress(*fields))))
+        return load_programs(
+            folder,
+            target,
+            lambda *fields: tell(loading.within(KernelProgress(*fields))),
+            selector=drafter.draft.selector,
+        )
 
     programs = yield from beside(work, cancelled)
     try:

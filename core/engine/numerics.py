@@ -14,7 +14,9 @@ import numpy.typing as npt
 from core.engine.context import DraftContext
 from core.engine.drafter_ane import AneDrafter
 from core.engine.drafter_mlx import MlxDrafter
+from core.engine.sampling import Sampler
 from core.engine.target import Target
+from core.protocol import GenerateOptions
 
 MOST_ERROR = 0.1
 """Of a layer. Half precision gives some thousandths, weights of 8 bits some hundredths; more is another computation."""
@@ -29,7 +31,7 @@ class Numerics:
     layer_errors: tuple[float, ...]
     """By layer: the largest relative error (Frobenius) of what it adds, or in the last of the rows behind its norm."""
     top1_agreement: float
-    """The share of rows whose likeliest token is the same."""
+    """The share of rows whose greedy choice is the same."""
 
     @property
     def sound(self) -> bool:
@@ -43,14 +45,15 @@ def compare(programs: AneDrafter, in_mlx: MlxDrafter, target: Target) -> Numeric
     taps = target.forward(mx.array(tokens), target.make_cache()).taps
     layers = programs.config.num_hidden_layers
     contexts = DraftContext(layers), DraftContext(layers)
-    anchor = mx.array([int(tokens[0])], dtype=mx.uint32)
+    anchor, greedy = mx.array([int(tokens[0])], dtype=mx.uint32), Sampler(GenerateOptions(), target.vocab_size)
     errors, agreed = np.zeros(layers), []
     for first in range(0, _POSITIONS, _STEP):
         for context in contexts:
             context.queue([tap[first : first + _STEP] for tap in taps])
         expected = in_mlx.propose(anchor, contexts[0], programs.block_size - 1)
         rows = programs.block(anchor, contexts[1])
-        agreed.append(np.array(mx.argmax(programs.logits(rows), axis=-1) == mx.argmax(expected, axis=-1)))
+        said = programs.say(rows, anchor)
+        agreed.append(np.array(greedy.choose_in_turn(said, 0) == greedy.choose_in_turn(expected, 0)))
         errors = np.maximum(errors, _layer_errors(programs, in_mlx, contexts))
     return Numerics(tuple(errors.tolist()), float(np.concatenate(agreed).mean()))
 
@@ -66,7 +69,7 @@ def _layer_errors(
         running.rows(layer, rows)
     errors = []
     for layer, view in enumerate(draft.views(contexts[0].caches)):
-        entered = mx.array(stream[layer]).astype(draft.fc.weight.dtype)
+        entered = mx.array(stream[layer]).astype(draft.dtype)
         left = draft.layers[layer](entered[None], draft.rope, view)[0]
         last = layer + 1 == len(draft.layers)
         expected = draft.norm(left) if last else left - entered

@@ -12,6 +12,7 @@ import ane
 from core.engine.branches import Budget, Outcomes
 from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
+from core.engine.selector import CandidateSelector
 from core.engine.target import Target
 from core.kernel_messages import Precision
 from core.machine import usable_cores
@@ -82,9 +83,13 @@ def main_device(placements: Sequence[ane.Placement]) -> str:
 
 
 def load_programs(
-    folder: Path, target: Target, tell: Tell = lambda *_fields: None, precision: Precision = "w8a16"
+    folder: Path,
+    target: Target,
+    tell: Tell = lambda *_fields: None,
+    precision: Precision = "w8a16",
+    selector: CandidateSelector | None = None,
 ) -> Programs:
-    """The programs of the draft in `folder`, whose taps `target` has on.
+    """The programs of the draft in `folder`, whose taps `target` has on; `selector` is the draft's, where it has one.
 
     Prepared once and kept on the disk; the first time on a Mac may take minutes. `tell` gets the fields of a
     `KernelProgress` and may raise to stop. Touches no MLX. Raises as `AneDrafter` does, and `ane.AneError` where they
@@ -98,7 +103,7 @@ def load_programs(
         programs += [program for program in loaded if width == first or "x" in program.inputs]
         origins.append(origin)
     made = [origin for origin in origins if origin != _KEPT]
-    return Programs(AneDrafter(folder, programs, target), runtime, runs_on, (made or origins)[0])
+    return Programs(AneDrafter(folder, programs, target, selector), runtime, runs_on, (made or origins)[0])
 
 
 def making_s(folder: Path, precision: Precision) -> float:

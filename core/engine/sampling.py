@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 import numpy as np
 
+from core.engine.selector import Candidates, Said
 from core.errors import BadRequest
 from core.protocol import GenerateOptions
 
@@ -48,15 +49,22 @@ class Sampler:
             logits = self._penalised(logits, read | mx.array(self._seen))
         return mx.argmax(self.scores(logits, position), axis=-1)
 
-    def choose_in_turn(self, logits: mx.array, position: int) -> mx.array:
+    def choose_in_turn(self, said: Said, position: int) -> mx.array:
         """As `choose`, for a draft's block: row i assumes what was observed and the choices of rows 0..i-1."""
-        return mx.argmax(self._scores_in_turn(logits, position), axis=-1)
+        if isinstance(said, Candidates):
+            return self._walk(said, position, 0)[0][:, 0]
+        return mx.argmax(self._scores_in_turn(said, position), axis=-1)
 
-    def choices_in_turn(self, logits: mx.array, position: int, others: int) -> tuple[mx.array, mx.array, mx.array]:
+    def choices_in_turn(self, said: Said, position: int, others: int) -> tuple[mx.array, mx.array, mx.array]:
         """As `choose_in_turn` ([n]), what would come next were the choice forbidden ([n, others], best first), and how
         certain the choice is ([n]): its share of the odds of itself and the next, with the noise in them.
+
+        Where a draft names fewer than `others` + 1 candidates, its last stands for those that are missing.
         """
-        scores = self._scores_in_turn(logits, position).astype(mx.float32)
+        if isinstance(said, Candidates):
+            tokens, best = self._walk(said, position, others)
+            return tokens[:, 0], tokens[:, 1:], mx.sigmoid(best[:, 0] - best[:, min(1, others)])
+        scores = self._scores_in_turn(said, position).astype(mx.float32)
         columns = mx.arange(self._vocab_size)
         ranked = [mx.argmax(scores, axis=-1)]
         greatest = [scores.max(axis=-1)]
@@ -76,6 +84,31 @@ class Sampler:
             return logits
         scores = self._filtered(logits.astype(mx.float32) / self._options.temperature)
         return scores + mx.stack([self._noise_row(position + row) for row in range(scores.shape[0])])
+
+    def _walk(self, said: Candidates, position: int, others: int) -> tuple[mx.array, mx.array]:
+        """From the anchor on, each row's best candidate behind the one before it: [n, others + 1] tokens and scores,
+        best first, of which the first of a row is chosen.
+
+        The filters know no other tokens than the candidates.
+        """
+        seen, before = mx.array(self._seen), said.anchor
+        tokens: list[mx.array] = []
+        best: list[mx.array] = []
+        for row in range(len(said)):
+            candidates, scores = said.tokens[row], said.scores(row, before)
+            if self._options.repetition_penalty != 1:
+                scores = self._penalised(scores, seen[candidates])
+            if self._options.temperature > 0:
+                scores = self._filtered(scores / self._options.temperature)
+                scores = scores + self._noise_row(position + row)[candidates]
+            ranks = mx.minimum(mx.arange(others + 1), len(candidates) - 1)
+            order = mx.argsort(-scores[0])[ranks]
+            tokens.append(candidates[order])
+            best.append(scores[0, order])
+            before = tokens[-1][:1]
+            if self._options.repetition_penalty != 1:
+                seen = seen | (mx.arange(self._vocab_size) == before)
+        return mx.stack(tokens), mx.stack(best)
 
     def forget_before(self, position: int) -> None:
         """Positions below this one will not be asked for again."""
@@ -101,7 +134,7 @@ class Sampler:
     def _filtered(self, scores: mx.array) -> mx.array:
         """[n, vocabulary] scores with all but the allowed tokens at minus infinity. Equals share one fate."""
         options = self._options
-        if 0 < options.top_k < self._vocab_size:
+        if 0 < options.top_k < scores.shape[-1]:
             least = mx.partition(scores, -options.top_k, axis=-1)[:, -options.top_k, None]
             scores = mx.where(scores < least, -math.inf, scores)
         if options.top_p < 1:

@@ -157,9 +157,9 @@ class SerialSource(Source):
         """See `Source`."""
         context = self._session.context
         assert context is not None
-        logits = self._drafter.propose(mx.array([anchor], dtype=mx.uint32), context, rows)
+        said = self._drafter.propose(mx.array([anchor], dtype=mx.uint32), context, rows)
         # The draft draws with the noise of the positions it proposes for: the noise the target will use there.
-        tokens = self._sampler.choose_in_turn(logits, context.length + 1)
+        tokens = self._sampler.choose_in_turn(said, context.length + 1)
         self._proposals = QueuedProposals(tokens, time.perf_counter())
         mx.async_eval(tokens)
 

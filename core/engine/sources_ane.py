@@ -46,7 +46,8 @@ class AneSource(Source):
         began_s = time.perf_counter()
         hidden = self._drafter.block(mx.array([anchor], dtype=mx.uint32), self._context)
         drafted_s = time.perf_counter()
-        tokens = token_list(self._sampler.choose_in_turn(self._drafter.logits(hidden[:rows]), self._context.length + 1))
+        said = self._drafter.say(hidden[:rows], mx.array([anchor], dtype=mx.uint32))
+        tokens = token_list(self._sampler.choose_in_turn(said, self._context.length + 1))
         known_s = time.perf_counter()
         self._proposals = KnownProposals(Drafted(tokens, known_s, ((began_s, drafted_s),), ((drafted_s, known_s),)))
 
@@ -144,8 +145,8 @@ class MirrorSource(Source):
             raise
         began_s = time.perf_counter()
         # One more than is verified: it is what comes behind a block that is accepted whole.
-        logits = self._drafter.logits(block.rows[: rows + 1])
-        tokens, others, certainties = self._sampler.choices_in_turn(logits, position + 1, ALTERNATIVES)
+        said = self._drafter.say(block.rows[: rows + 1], mx.array([anchor], dtype=mx.uint32))
+        tokens, others, certainties = self._sampler.choices_in_turn(said, position + 1, ALTERNATIVES)
         edges = [mx.array([token], dtype=tokens.dtype) for token in (anchor, self._drafter.config.mask_token_id)]
         embedded = self._drafter.embed(mx.concatenate([edges[0], tokens, others.reshape(-1), edges[1]]))
         mx.async_eval(tokens, others, certainties)

@@ -17,6 +17,7 @@ _Index = Annotated[int, Meta(ge=0, le=1 << 24)]
 _Positive = Annotated[float, Meta(gt=0, le=1e12)]
 LayerType = Literal["full_attention", "sliding_attention"]
 _Block = Annotated[int, Meta(ge=2, le=64)]
+_Small = Annotated[int, Meta(ge=1, le=4096)]
 DFLASH, DFLASH_2 = "DFlashDraftModel", "DFlash2DraftModel"
 _STRETCHED = ("linear", "llama3", "yarn", "deepseek_yarn")
 _ROPE_TYPES = ("default", *_STRETCHED, "dynamic", "longrope", "mrope", "proportional")
@@ -32,6 +33,10 @@ class _DFlash(msgspec.Struct, frozen=True):
     final_logit_softcapping: float | None = None
     input_embedding_scale: _Positive = 1.0
     output_multiplier: _Positive = 1.0
+    conv_kernel_size: _Small | None = None
+    conv_group_size: _Small | None = None
+    selector_rank: _Small | None = None
+    selector_top_k: _Small | None = None
 
 
 class _Raw(msgspec.Struct, frozen=True):
@@ -89,7 +94,16 @@ class DraftConfig(msgspec.Struct, frozen=True):
     output_multiplier: float
     architecture: str = DFLASH
     attention_bias: bool = False
+    """Whether the projections of queries, keys, values and of attention's output have biases (Qwen3's option)."""
     hidden_act: str = "silu"
+    conv_kernel_size: int = 0
+    """Taps of the dynamic convolutions around attention and MLP; 0 in the first generation, which has none."""
+    conv_group_size: int = 0
+    """Channels that share a coefficient."""
+    selector_rank: int = 0
+    """Columns of the candidate selector's codebooks; 0 in the first generation, which has no selector."""
+    selector_top_k: int = 0
+    """Candidates a row."""
 
     def sliding(self, layer: int) -> bool:
         """Whether this layer sees only the last `sliding_window` positions."""
@@ -133,7 +147,7 @@ def parse_draft_config(raw: Mapping[str, Any], name: str) -> DraftConfig:
     if architectures not in ([DFLASH], [DFLASH_2]):
         raise UnsupportedModel(
             f"{name} is not a DFlash draft that Mirror SD can run (architectures: {shown(architectures)}).",
-            f"Choose a draft whose config.json names {DFLASH}.",
+            f"Choose a draft whose config.json names {DFLASH} or {DFLASH_2}.",
         )
     try:
         fields = msgspec.convert(raw, _Raw)
@@ -147,39 +161,8 @@ def parse_draft_config(raw: Mapping[str, Any], name: str) -> DraftConfig:
 
 def unsupported_parts(config: DraftConfig) -> Iterator[str]:
     """What of a sound draft this version does not compute; clauses without a full stop."""
-    if config.architecture != DFLASH:
-        yield f"{config.architecture} (the second generation of DFlash) cannot be run yet, {DFLASH} can"
-    if config.attention_bias:
-        yield "its attention has biases (attention_bias is true), which are not computed"
     if config.hidden_act != "silu":
         yield f"its activation is {shown(config.hidden_act)}, only 'silu' is computed"
-
-
-def expected_tensors(config: DraftConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor that the draft's weight files must hold."""
-    hidden, inner, head_dim = config.hidden_size, config.intermediate_size, config.head_dim
-    q, kv = config.num_attention_heads * head_dim, config.num_key_value_heads * head_dim
-    shapes: dict[str, tuple[int, ...]] = {
-        "fc.weight": (hidden, len(config.target_layer_ids) * hidden),
-        "hidden_norm.weight": (hidden,),
-        "norm.weight": (hidden,),
-    }
-    of_layer = {
-        "input_layernorm": (hidden,),
-        "post_attention_layernorm": (hidden,),
-        "self_attn.q_proj": (q, hidden),
-        "self_attn.k_proj": (kv, hidden),
-        "self_attn.v_proj": (kv, hidden),
-        "self_attn.o_proj": (hidden, q),
-        "self_attn.q_norm": (head_dim,),
-        "self_attn.k_norm": (head_dim,),
-        "mlp.gate_proj": (inner, hidden),
-        "mlp.up_proj": (inner, hidden),
-        "mlp.down_proj": (hidden, inner),
-    }
-    for layer in range(config.num_hidden_layers):
-        shapes |= {f"layers.{layer}.{name}.weight": shape for name, shape in of_layer.items()}
-    return shapes
 
 
 def published_taps(target_layers: int, count: int) -> tuple[int, ...]:
@@ -193,6 +176,7 @@ def _filled(raw: _Raw, architecture: str) -> DraftConfig:
     if taps is None:
         taps = published_taps(raw.num_target_layers, layers)
     full: LayerType = "full_attention"
+    second = dflash if architecture == DFLASH_2 else _DFlash(0)
     rope = raw.rope_parameters or raw.rope_scaling
     return DraftConfig(
         hidden_size=raw.hidden_size,
@@ -219,6 +203,10 @@ def _filled(raw: _Raw, architecture: str) -> DraftConfig:
         architecture=architecture,
         attention_bias=raw.attention_bias,
         hidden_act=raw.hidden_act,
+        conv_kernel_size=second.conv_kernel_size or 0,
+        conv_group_size=second.conv_group_size or 0,
+        selector_rank=second.selector_rank or 0,
+        selector_top_k=second.selector_top_k or 0,
     )
 
 
@@ -244,6 +232,20 @@ def _contradictions(config: DraftConfig) -> Iterator[str]:
     if config.final_logit_softcapping is not None and not _positive(config.final_logit_softcapping):
         yield f"final_logit_softcapping is {shown(config.final_logit_softcapping)}, wanted is a number above 0"
     yield from _rope_contradictions(config.rope_scaling or {})
+    if config.architecture == DFLASH_2:
+        yield from _second_generation_contradictions(config)
+
+
+def _second_generation_contradictions(config: DraftConfig) -> Iterator[str]:
+    for name in ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"):
+        if not getattr(config, name):
+            yield f"dflash_config.{name} is missing, which {DFLASH_2} needs"
+    if config.conv_group_size and config.hidden_size % config.conv_group_size:
+        yield f"conv_group_size is {config.conv_group_size}, which does not divide hidden_size {config.hidden_size}"
+    if config.conv_kernel_size > config.block_size:
+        yield f"conv_kernel_size is {config.conv_kernel_size}, more than the block's {config.block_size} rows"
+    if config.selector_top_k > config.vocab_size:
+        yield f"selector_top_k is {config.selector_top_k}, but vocab_size is {config.vocab_size}"
 
 
 def _rope_contradictions(rope: Mapping[str, Any]) -> Iterator[str]:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.errors import MirrorError, UnsupportedModel
-from core.formats.draft_config import (
-    DFLASH,
-    DraftConfig,
-    expected_tensors,
-    parse_draft_config,
-    unsupported_parts,
-)
-from core.formats.values import shown
+from core.formats.draft_config import DraftConfig, parse_draft_config, unsupported_parts
+from core.formats.draft_tensors import PACKED, STORED, tensor_problem
 from core.pairs.facts import ModelFacts
 from core.pairs.verdicts import Verdict, judged
 
-_STORED = {"BF16", "F16", "F32"}
+_READABLE = {*STORED, PACKED}
 
 
 def draft_verdicts(facts: ModelFacts) -> tuple[DraftConfig | None, list[Verdict]]:
@@ -49,24 +43,10 @@ def _weights(config: DraftConfig, facts: ModelFacts) -> Iterator[Verdict]:
         yield Verdict("draft weights", "failed", f"{facts.name} has no weights (safetensors).")
         return
     types = sorted({tensor.dtype for tensor in facts.tensors.values()})
-    readable = set(types) <= _STORED
+    readable = set(types) <= _READABLE
     how = f"The draft's weights are stored as {', '.join(types)}"
-    text = f"{how}." if readable else f"{how}; {', '.join(sorted(_STORED))} can be read."
+    text = f"{how}." if readable else f"{how}; {', '.join(sorted(_READABLE))} can be read."
     yield judged("draft precision", readable, text)
-    if config.architecture != DFLASH:
-        yield Verdict("draft weights", "unknown", f"The tensors of a {config.architecture} are not checked yet.")
-    elif readable:
-        problem = _weight_problem(config, facts)
+    if readable:
+        problem = tensor_problem(config, facts.tensors)
         yield judged("draft weights", not problem, problem or f"{len(facts.tensors)} tensors, as the config says.")
-
-
-def _weight_problem(config: DraftConfig, facts: ModelFacts) -> str:
-    held, expected = facts.tensors or {}, expected_tensors(config)
-    for name in expected:
-        if name not in held:
-            return f"The draft's tensor {name} is missing: {len(held)} tensors are there, {len(expected)} are wanted."
-    for name, shape in expected.items():
-        if held[name].shape != shape:
-            return f"The draft's tensor {name} has the shape {shown(list(held[name].shape))}, wanted is {list(shape)}."
-    extra = sorted(held.keys() - expected.keys())
-    return f"The draft's tensor {extra[0][:80]} is none that a DFlash draft has." if extra else ""

@@ -10,7 +10,8 @@ from typing import Literal
 import msgspec
 import psutil
 
-from core.formats.draft_config import DraftConfig, expected_tensors
+from core.formats.draft_config import DraftConfig
+from core.formats.draft_tensors import expected_tensors
 from core.formats.safetensors_header import TensorFacts
 from core.formats.target_config import TargetConfig
 from core.pairs.target_rules import text_tensors
@@ -90,7 +91,7 @@ def pair_memory(
     """What a pair needs on a device (default: this machine's) at `context` positions.
 
     `tensors` are the target's, by its weight files' headers; without them `stored_bytes` stands for their size.
-    `draft_bytes` is the stored size of the draft's weights, in 16 bits, where it is known otherwise than by its config.
+    `draft_bytes` is the stored size of the draft's weights where it is known; without a config they have 16 bits each.
     `held_bytes` is what the pair that is loaded now would give back.
     """
     device = device or device_here()
@@ -132,11 +133,15 @@ def draft_values(draft: DraftConfig) -> int:
 
 
 def program_bytes(draft: DraftConfig) -> int:
-    """Weights of the draft's prepared programs: 8 bits, fc in half precision; fc, Wk and Wv are in both `ingest`s."""
-    shapes = expected_tensors(draft)
+    """Weights of the draft's prepared programs: 8 bits, fc in half precision; fc, Wk and Wv are in both `ingest`s.
+
+    The candidate selector is in none of them.
+    """
+    tensors = expected_tensors(draft).items()
+    shapes = {name: shape for name, shape in tensors if not name.startswith("candidate_selector.")}
     fc = math.prod(shapes["fc.weight"])
     keys_values = sum(math.prod(s) for name, s in shapes.items() if name.endswith(("k_proj.weight", "v_proj.weight")))
-    return draft_values(draft) - fc + 2 * (2 * fc + keys_values)
+    return sum(math.prod(shape) for shape in shapes.values()) - fc + 2 * (2 * fc + keys_values)
 
 
 def _rows(
@@ -148,13 +153,14 @@ def _rows(
     yield MemoryRow("target cache", cache_bytes(target, context, value_bytes), how)
     if state := state_bytes(target, value_bytes):
         yield MemoryRow("target state", state, "however long the text is")
-    values = draft_bytes // 2 or (draft_values(draft) if draft else 0)
+    values = draft_values(draft) if draft else draft_bytes // 2
     if values:
-        yield MemoryRow("draft weights", values * value_bytes, f"{values / 1e6:,.0f} M values")
+        size = draft_bytes if device == "gpu" and draft_bytes else values * value_bytes  # packed ones stay packed there
+        yield MemoryRow("draft weights", size, f"{values / 1e6:,.0f} M values")
     if draft is not None:
         keys = 2 * draft.num_key_value_heads * draft.head_dim * draft.num_hidden_layers
         yield MemoryRow("draft cache", keys * value_bytes * _stepped(context), f"{context:,} positions")
-        programs = max(program_bytes(draft), values) + 2 * keys * _PROGRAM_CONTEXT
+        programs = program_bytes(draft) + 2 * keys * _PROGRAM_CONTEXT
         yield MemoryRow("draft programs", programs, f"8-bit weights, {_PROGRAM_CONTEXT:,} positions")
     yield MemoryRow("working space", _working_bytes(target, draft, value_bytes), f"a pass of {_CHUNK_ROWS} tokens")
     yield MemoryRow("the program itself", _PROGRAM_BYTES, "Python and MLX")

@@ -12,7 +12,7 @@ from pathlib import Path
 import mlx.core as mx
 import msgspec
 
-from core.engine.drafter_mlx import read_weights
+from core.engine.draft_weights import read_weights
 from core.errors import BadRequest
 from core.formats.draft_config import DraftConfig, read_draft_config
 
@@ -29,7 +29,7 @@ def average_drafts(folders: Sequence[Path]) -> tuple[DraftConfig, dict[str, mx.a
     for folder, config in zip(folders, configs, strict=True):
         if msgspec.structs.replace(config, block_size=configs[-1].block_size) != configs[-1]:
             raise BadRequest(f"{folder.name} and {folders[-1].name} are not the same kind of draft.")
-    parts = [read_weights(folder) for folder in folders]
+    parts = [read_weights(folder, config) for folder, config in zip(folders, configs, strict=True)]
     means = {name: mx.mean(mx.stack([part[name].astype(mx.float32) for part in parts]), axis=0) for name in parts[-1]}
     mx.eval(means)
     return configs[-1], means

@@ -9,11 +9,12 @@ import mlx.core as mx
 import msgspec
 from mlx.utils import tree_flatten
 
-from core.engine.drafter_mlx import DFlashDraft, load_draft
+from core.engine.draft_weights import load_draft
+from core.engine.drafter_mlx import DFlashDraft
 from core.engine.target import Target, plain_weight
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadRequest, UnsupportedModel
-from core.formats.draft_config import DraftConfig, LayerType, published_taps, read_draft_config
+from core.formats.draft_config import DFLASH, DraftConfig, LayerType, published_taps, read_draft_config
 
 LAYERS = 5
 TAPS = 5
@@ -25,6 +26,8 @@ def begin_from_draft(folder: Path, target: Target, block_size: int) -> DFlashDra
     """The draft in `folder`, in float32, with this block size. Raises as `load_draft` does, and `BadRequest`."""
     config = read_draft_config(folder)
     layers = range(config.num_hidden_layers)
+    if config.architecture != DFLASH or config.attention_bias:
+        raise BadRequest("Only drafts of the first generation and without biases can be trained.")
     if config.final_logit_softcapping or any(config.sliding(layer) or config.causal(layer) for layer in layers):
         raise BadRequest("Only drafts with full attention and without a soft cap can be trained.")
     draft = load_draft(folder, target, mx.float32)

@@ -12,7 +12,7 @@ def demo_target():
 
     import mlx.core as mx
 
-    from core.engine.drafter_mlx import load_draft
+    from core.engine.draft_weights import load_draft
     from core.engine.loader import load_target
     from core.pairs import demo_pair
 

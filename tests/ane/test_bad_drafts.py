@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import ane
 from core.errors import UnreadableModel
 from core.formats.draft_config import read_draft_config
-from helpers.random_drafts import random_weights, small_draft, write_draft
+from helpers.random_drafts import SECOND, packed, random_weights, small_draft, write_draft
 from helpers.tiny import tiny_config
 
 QUERY = "layers.1.self_attn.q_proj.weight"
@@ -43,8 +44,8 @@ def refusal(draft: Path) -> str:
     return sentence
 
 
-def with_config(folder: Path, **changes: object) -> Path:
-    draft = small_draft(folder / "draft")
+def with_config(folder: Path, changes: dict[str, object], **base: object) -> Path:
+    draft = small_draft(folder / "draft", **base)
     config = json.loads((draft / "config.json").read_text())
     for name, value in changes.items():
         holder = config["dflash_config"] if name in config["dflash_config"] else config
@@ -78,17 +79,60 @@ def with_config(folder: Path, **changes: object) -> Path:
         ({"target_layer_ids": []}, "its taps"),
         ({"target_layer_ids": [1, 1]}, "its taps"),
         ({"target_layer_ids": [0, 4]}, "its taps"),
-        ({"architectures": ["DFlash2DraftModel"]}, "not DFlashDraftModel"),
+        ({"architectures": ["DFlash3DraftModel"]}, "not DFlashDraftModel or DFlash2DraftModel"),
+        ({"architectures": ["DFlash2DraftModel"]}, "it has no conv_group_size"),
+        ({"architectures": ["DFlashDraftModel", "DFlash2DraftModel"]}, "its architectures are"),
         ({"hidden_act": "gelu"}, "another activation"),
-        ({"attention_bias": True}, "biases"),
+        ({"attention_bias": True}, r"it has no tensor layers\.0\.self_attn\.k_proj\.bias"),
         ({"block_size": 65}, "block_size is 65"),
     ],
 )
 def test_an_impossible_config_is_refused(tmp_path: Path, changes: dict[str, object], problem: str) -> None:
-    draft = with_config(tmp_path, **changes)
+    draft = with_config(tmp_path, changes)
     with pytest.raises(ane.InvalidDraft, match=problem):
         ane.inspect_draft(draft)
     refusal(draft)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"conv_group_size": 7}, "its conv_group_size 7 does not divide its hidden_size 32"),
+        ({"conv_group_size": 0}, "conv_group_size is 0, but must be between 1"),
+        ({"conv_kernel_size": 0}, "conv_kernel_size is 0, but must be between 1"),
+        ({"conv_kernel_size": 9}, "conv_kernel_size is more than its block has rows"),
+        ({"conv_kernel_size": 3}, "base_kernel has the shape"),
+        ({"conv_kernel_size": None}, "it has no conv_kernel_size"),
+        ({"selector_rank": 13}, "hidden_projection.weight has the shape"),
+        ({"selector_rank": None}, "it has no selector_rank"),
+        ({"vocab_size": None}, "it has no vocab_size"),
+        ({"vocab_size": 97}, "codebook has the shape"),
+        ({"architectures": ["DFlashDraftModel"]}, "is no tensor of a DFlash draft with this config"),
+        ({"attention_bias": True}, "it has no tensor layers"),
+    ],
+)
+def test_an_impossible_config_of_the_second_generation_is_refused(
+    tmp_path: Path, changes: dict[str, object], problem: str
+) -> None:
+    assert re.search(problem, refusal(with_config(tmp_path, changes, **SECOND)))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda w: w.pop("fc.biases"), "fc.weight is packed, but has no scales and biases as MLX's are"),
+        (lambda w: w.update({"fc.scales": w["fc.scales"][:, :1]}), "fc.weight is packed in the shapes"),
+        (lambda w: w.update({"fc.weight": w["fc.weight"][:, :-1]}), "fc.weight is packed in the shapes"),
+        (lambda w: w.update({"fc.scales": w["fc.weight"]}), "fc.weight is packed in the shapes"),
+        (lambda w: w.update({"norm.weight": mx.zeros(32, mx.uint32)}), "norm.weight is stored as integers"),
+        (lambda w: w.update({"fc.weight": mx.zeros((32, 64))}), "fc.biases is no tensor of a DFlash draft"),
+    ],
+)
+def test_a_draft_that_is_packed_in_another_way_is_refused(tmp_path: Path, change: Any, problem: str) -> None:
+    config = tiny_config()
+    weights = packed(random_weights(config), 4)
+    change(weights)
+    assert problem in refusal(write_draft(tmp_path / "draft", config, weights))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ import pytest
 
 import ane
 from core.bench.prompts import PROMPTS
+from core.formats.draft_config import DraftConfig
 from core.pairs import demo_pair
 from helpers.packaged_draft import relative_error
-from helpers.random_drafts import random_weights, write_draft
+from helpers.random_drafts import SECOND, packed, random_weights, unpacked, write_draft
 from helpers.running_draft import SideBySide, random_pair, random_rows, random_taps
 from helpers.tiny import tiny_config
 
@@ -71,8 +72,15 @@ def test_the_demo_draft_on_real_features_at_20_lengths(demo_target: Any, precisi
         {"layer_types": (SLIDING, FULL), "sliding_window": 40},
         {"layer_types": (SLIDING, SLIDING), "sliding_window": 40, "is_causal": False},
         {"is_causal": True},
+        {"attention_bias": True},
+        {**SECOND, "layer_types": (SLIDING, SLIDING), "sliding_window": 40, "is_causal": False},
+        {**SECOND, "conv_kernel_size": 3, "attention_bias": True},
+        {"num_hidden_layers": 8, "layer_types": (FULL,) * 8},
     ],
-    ids=["yarn", "llama3", "linear", "sliding", "sliding, not causal", "causal"],
+    ids=[
+        *("yarn", "llama3", "linear", "sliding", "sliding, not causal", "causal"),
+        *("biases", "second generation", "second generation with biases and three taps", "eight layers"),
+    ],
 )
 def test_every_kind_of_layer_and_rotation(tmp_path: Path, changes: dict[str, object]) -> None:
     config = tiny_config(**{**{name: getattr(CONFIG, name) for name in CONFIG.__struct_fields__}, **changes})
@@ -141,6 +149,67 @@ def test_branches_side_by_side_are_what_each_is_alone(tmp_path: Path) -> None:
         assert relative_error(together[owner == branch], alone) <= 2e-3
     expected = pair.expected(np.concatenate(embedded), positions, own, list(range(90)))
     assert relative_error(together, expected) <= WHOLE
+
+
+@pytest.mark.parametrize("taps", [2, 3])
+def test_branches_of_the_second_generation_do_not_run_into_each_other(tmp_path: Path, taps: int) -> None:
+    """Rows of one branch stand before each other; the first of a branch has nothing before it."""
+    config = second(conv_kernel_size=taps)
+    pair = random_pair(tmp_path, config, random_weights(config), width=32)
+    pair.ingest(random_taps(config, 90))
+    branches = [8, 5, 7, 4, 8]
+    embedded = [random_rows(config, rows, seed=branch) for branch, rows in enumerate(branches)]
+    positions = [90 + row for rows in branches for row in range(rows)]
+    owner = np.repeat(np.arange(len(branches)), branches)
+    together = pair.run(np.concatenate(embedded), positions, owner[:, None] == owner[None])
+    views = pair.twin.draft.views(pair.twin.caches)
+    for branch, block in enumerate(embedded):
+        alone = pair.run(block)
+        assert relative_error(together[owner == branch], alone) <= 2e-3
+        in_mlx = np.array(pair.twin.draft(mx.array(block)[None], views)[0])
+        assert relative_error(together[owner == branch], in_mlx) <= WHOLE
+    shuffled = np.random.default_rng(1).permutation(len(positions))
+    apart = pair.run(
+        np.concatenate(embedded)[shuffled],
+        [positions[column] for column in shuffled],
+        owner[shuffled][:, None] == owner[shuffled][None],
+    )
+    assert relative_error(apart, together[shuffled]) <= 2e-3, "columns of a block may stand in any order"
+
+
+def test_what_stands_beside_a_block_of_the_second_generation_changes_nothing(tmp_path: Path) -> None:
+    config = second()
+    pair = random_pair(tmp_path, config, random_weights(config))
+    pair.running.ingest(random_taps(config, 20))
+    few = random_rows(config, 3)
+    expected = pair.run(few)
+    pair.run(random_rows(config, 16, size=1000.0))
+    np.testing.assert_array_equal(pair.run(few), expected)
+
+
+def second(**changes: object) -> DraftConfig:
+    fields = {name: getattr(CONFIG, name) for name in CONFIG.__struct_fields__}
+    return tiny_config(**{**fields, **SECOND, **changes})
+
+
+@pytest.mark.parametrize("generation", [{}, SECOND], ids=["first", "second"])
+@pytest.mark.parametrize(("bits", "group_size"), [(8, 32), (4, 32), (3, 32), (6, 32), (5, 32), (2, 32), (4, 64)])
+def test_a_packed_draft_computes_what_it_is_packed_from(
+    tmp_path: Path, bits: int, group_size: int, generation: dict[str, object]
+) -> None:
+    config = tiny_config(hidden_size=64, intermediate_size=128, num_attention_heads=8, **generation)
+    weights = packed(random_weights(config), bits, group_size)
+    pair = random_pair(tmp_path, config, unpacked(weights, bits, group_size))
+    folder = write_draft(tmp_path / "packed", config, weights)
+    assert any(array.dtype == mx.uint32 for array in weights.values())
+    running = ane.Draft(folder, ane.CpuRuntime().load(folder, precision="fp16", width=16, context=512))
+    block, taps = random_rows(config, 8), random_taps(config, 30)
+    pair.ingest(taps)
+    running.ingest(taps)
+    hidden = np.empty_like(block)
+    running.run(block, range(30, 38), hidden)
+    np.testing.assert_array_equal(hidden, pair.run(block))
+    assert max(pair.layer_errors(block)) <= LIMITS["fp16"]
 
 
 def test_a_block_takes_the_narrowest_programs_that_hold_it(pair: SideBySide, tmp_path: Path) -> None:

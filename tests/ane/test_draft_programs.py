@@ -17,7 +17,7 @@ from core.bench.prompts import PROMPTS
 from core.formats.draft_config import DraftConfig
 from core.pairs import demo_pair
 from helpers.packaged_draft import MlxTwin, PackagedDraft, columns, layer_errors, relative_error
-from helpers.random_drafts import mlx_draft, random_weights, write_draft
+from helpers.random_drafts import SECOND, mlx_draft, random_weights, write_draft
 from helpers.tiny import tiny_config
 
 LIMITS = {"fp16": 5e-3, "w8a16": 3e-2}
@@ -54,6 +54,30 @@ SHAPES: dict[str, dict[str, object]] = {
         "layer_types": (SLIDING, FULL),
         "sliding_window": 100,
         "rope_scaling": YARN,
+    },
+    "Qwen3.8-27B": {
+        **SECOND,
+        "hidden_size": 320,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "intermediate_size": 1088,
+        "conv_group_size": 16,
+        "rope_theta": 1e7,
+        "layer_types": (SLIDING, SLIDING),
+        "sliding_window": 100,
+        "is_causal": False,
+    },
+    "three taps": {**SECOND, "conv_kernel_size": 3, "hidden_size": 96, "conv_group_size": 8},
+    "gpt-oss-20b": {
+        "attention_bias": True,
+        "hidden_size": 180,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "intermediate_size": 480,
+        "rope_theta": 150000.0,
+        "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 128},
     },
 }
 
@@ -237,6 +261,71 @@ def test_scaling_heads_of_the_query_projection_changes_nothing(tmp_path: Path, p
         block = pair.rows(config.block_size)
         changes.append(pair.layer(0, block)[:, : config.block_size] - block.T)
     assert relative_error(changes[1], changes[0]) < 2e-3
+
+
+MISTAKEN_ORDERS = {
+    "nothing stands before": lambda right: right * 0,
+    "ahead instead of behind": lambda right: right.swapaxes(-1, -2),
+    "the first stands before itself": lambda right: right + np.eye(16, dtype=np.float16) * (np.arange(16) == 0),
+    "two before": lambda right: right @ right,
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKEN_ORDERS)
+def test_another_order_of_columns_is_far_from_the_draft(
+    tmp_path: Path, mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = random_pair(tmp_path, {**SHAPES["Qwen3.8-27B"], "block_size": 8})
+    pair.ingest(30)
+    assert max(pair.errors()) <= LIMITS["fp16"]
+    right = PackagedDraft.previous
+    monkeypatch.setattr(PackagedDraft, "previous", lambda *args: MISTAKEN_ORDERS[mistake](right(*args)))
+    assert min(pair.errors()) > 20 * LIMITS["fp16"]
+
+
+SECOND_WEIGHTS = (
+    "attention_conv.base_kernel",
+    "attention_conv.kernel_projection.weight",
+    "mlp_conv.base_kernel",
+    "mlp_conv.kernel_projection.weight",
+)
+
+
+@pytest.mark.parametrize("name", SECOND_WEIGHTS)
+def test_every_side_and_tap_of_a_convolution_counts(tmp_path: Path, name: str) -> None:
+    """Each part that is taken away moves the layer far, and programs follow it there."""
+    config = small_config(**{**SECOND, "num_hidden_layers": 1, "layer_types": (FULL,)})
+    weights, outputs = random_weights(config), []
+    for part in (None, *range(4)):
+        changed = dict(weights)
+        if part is not None:
+            tensor = weights[f"layers.0.{name}"]
+            rows = tensor.reshape(4, -1)
+            kept = mx.arange(4)[:, None] != part
+            changed[f"layers.0.{name}"] = (rows * kept.astype(rows.dtype)).reshape(tensor.shape)
+        pair = Pair(tmp_path / str(part), config, changed)
+        pair.ingest(20)
+        assert max(pair.errors()) <= LIMITS["fp16"]
+        block = np.random.default_rng(0).standard_normal((8, config.hidden_size)).astype(np.float32)
+        outputs.append(pair.layer(0, block)[:, :8])
+    assert min(relative_error(other, outputs[0]) for other in outputs[1:]) > 20 * LIMITS["fp16"]
+
+
+def test_large_weights_of_the_second_generation_stay_in_range(tmp_path: Path) -> None:
+    config = small_config(**{**SECOND, "num_hidden_layers": 1, "layer_types": (FULL,)})
+    weights = random_weights(config)
+    for tensor, size in (("mlp.gate_proj", 8), ("mlp.up_proj", 8), ("self_attn.v_proj", 64)):
+        weights[f"layers.0.{tensor}.weight"] *= size
+    pair = Pair(tmp_path, config, weights)
+    pair.ingest(20)
+    assert set(pair.packaged.report.factors) == {"layers.0.mlp.down_proj.weight", "layers.0.self_attn.o_proj.weight"}
+    assert max(pair.errors()) <= LIMITS["fp16"]
+    block = pair.rows(8)
+    cos, sin = pair.twin.tables(20, 8)
+    values = pair.packaged.run_layer(0, block, cos, sin)
+    operations = pair.packaged.layers[0].block.operations
+    operands = [operation.inputs["x"].arguments[0].name for operation in operations if operation.type == "conv"]
+    assert max(abs(values[name]).max() for name in operands) < 4094
 
 
 def test_a_large_program_of_ingest_gives_the_same_rows(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from coremltools.converters.mil.mil import types
 
 import ane
 from helpers.mil import Package, declared
-from helpers.random_drafts import random_weights, small_draft, write_draft
+from helpers.random_drafts import SECOND, random_weights, small_draft, write_draft
 from helpers.tiny import tiny_config
 
 CONTEXT = 512
@@ -51,10 +51,12 @@ def inferred_types(folder: Path) -> dict[str, tuple[Any, tuple[int, ...]]]:
         (16, 512, {}),
         (64, 2048, {"num_key_value_heads": 4}),
         (32, 4096, {"num_key_value_heads": 1, "intermediate_size": 16448, "block_size": 32}),
+        (16, 512, SECOND),
+        (64, 2048, {**SECOND, "conv_kernel_size": 3, "conv_group_size": 1, "attention_bias": True}),
     ],
 )
 def test_coremltools_loads_every_package_and_infers_the_same_types(
-    tmp_path: Path, precision: str, width: int, context: int, changes: dict[str, int]
+    tmp_path: Path, precision: str, width: int, context: int, changes: dict[str, object]
 ) -> None:
     draft = small_draft(tmp_path / "draft", **changes)
     report = build(draft, tmp_path / "out", precision=precision, width=width, context=context)

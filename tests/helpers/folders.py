@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import mlx.core as mx
-import msgspec
 from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.llama import Model, ModelArgs
@@ -15,6 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from core.formats.draft_config import DraftConfig
 from core.pairs import Pair
 from helpers.families import family_config, family_model
+from helpers.random_drafts import published_form
 from helpers.tiny import random_draft, tiny_config
 
 _TEMPLATE = (
@@ -64,21 +64,18 @@ def write_family_folder(folder: Path, family: str, **quantization: object) -> Pa
 def write_draft_folder(folder: Path, config: DraftConfig) -> Path:
     """A random draft in the published format."""
     folder.mkdir()
-    raw = msgspec.structs.asdict(config)
-    inner = ("target_layer_ids", "mask_token_id", "input_embedding_scale", "output_multiplier")
-    raw["dflash_config"] = {name: raw.pop(name) for name in inner}
-    raw["architectures"] = ["DFlashDraftModel"]
-    (folder / "config.json").write_text(json.dumps(raw))
+    (folder / "config.json").write_text(json.dumps(published_form(config)))
     weights = dict(tree_flatten(random_draft(config).parameters()))
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
     return folder
 
 
-def write_tiny_pair(folder: Path, context_length: int = 4096) -> Pair:
-    """A target folder and a draft folder that fit each other."""
+def write_tiny_pair(folder: Path, context_length: int = 4096, **changes: object) -> Pair:
+    """A target folder and a draft folder that fit each other; `changes` are to the draft's config."""
     target = write_llama_folder(folder / "target", context_length)
     config = json.loads((target / "config.json").read_text())
-    draft_config = tiny_config(vocab_size=config["vocab_size"], num_target_layers=2, target_layer_ids=(0, 1))
+    fitting = {"vocab_size": config["vocab_size"], "num_target_layers": 2, "target_layer_ids": (0, 1)}
+    draft_config = tiny_config(**fitting, **changes)
     return Pair("Tiny pair", str(target), str(write_draft_folder(folder / "draft", draft_config)))
 
 

@@ -72,9 +72,17 @@ class PackagedDraft:
             seen &= key[:, None] <= query[None]
         return np.where(seen, 0.0, MASKED).astype(np.float16)[None, None]
 
+    def previous(self, rows: int) -> Any:
+        """[1, 1, width, width]: each of the `rows` real columns stands right before the next."""
+        matrix = np.zeros((self.width, self.width), np.float16)
+        matrix[np.arange(rows - 1), np.arange(1, rows)] = 1
+        return matrix[None, None]
+
     def run_layer(self, layer: int, rows: Any, cos: Any, sin: Any, padding: float = 0.0) -> Arrays:
         """All values of the layer's program for block rows [n, hidden]."""
+        second = {"previous": self.previous(len(rows))} if self.config.conv_kernel_size else {}
         return self.layers[layer].run(
+            **second,
             x=columns(rows, self.width, padding),
             context_keys=self.keys[layer],
             context_values=self.values[layer],

@@ -14,6 +14,7 @@ from core.engine.draft_thread import DraftThread
 from core.engine.drafter_ane import AneDrafter
 from core.engine.drafter_mlx import MlxDrafter
 from core.engine.sampling import Sampler
+from core.engine.selector import Said
 from core.engine.session import Session
 from core.engine.sources_ane import AneSource, MirrorSource
 from helpers.random_drafts import mlx_draft, random_weights, write_draft
@@ -34,7 +35,7 @@ class TinyPrograms:
         write_draft(folder, config, weights)
         self.runtime = ane.CpuRuntime(threads=1)
         narrow, wide = (self.runtime.load(folder, precision="fp16", width=width, context=CONTEXT) for width in (16, 64))
-        self.drafter = AneDrafter(folder, [*narrow, *wide[2:]], self.target)
+        self.drafter = AneDrafter(folder, [*narrow, *wide[2:]], self.target, self.in_mlx.draft.selector)
         self.thread = DraftThread()
         self.outcomes = Outcomes()
 
@@ -75,9 +76,9 @@ class ScriptedSampler:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)
 
-    def choices_in_turn(self, logits: mx.array, position: int, others: int) -> tuple[mx.array, mx.array, mx.array]:
+    def choices_in_turn(self, said: Said, position: int, others: int) -> tuple[mx.array, mx.array, mx.array]:
         """See `Sampler`."""
-        rows, anchor = logits.shape[0], position - 1
+        rows, anchor = len(said), position - 1
         known = position - self._prompt_length
         block = [*self._truth[known : known + rows], *[0] * rows][:rows]
         right, thought_of = self._right(anchor), self._thought_of(anchor)

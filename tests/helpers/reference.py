@@ -8,7 +8,7 @@ positions alone. Each step that implementations got wrong is a method of its own
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,35 +168,52 @@ class ReferenceDraft:
 
     def attention(self, layer: int, rows: Array) -> Array:
         """The delta of a layer's attention on block rows [B, hidden]."""
+        normed = self.norm(rows, f"layers.{layer}.input_layernorm")
+        return self.around(f"layers.{layer}.attention_conv", normed, lambda entering: self._attended(layer, entering))
+
+    def mlp(self, layer: int, rows: Array) -> Array:
+        """The delta of a layer's MLP."""
+        normed = self.norm(rows, f"layers.{layer}.post_attention_layernorm")
+        return self.around(
+            f"layers.{layer}.mlp_conv", normed, lambda entering: swiglu(entering, self.weights, f"layers.{layer}.mlp.")
+        )
+
+    def around(self, _name: str, normed: Array, sublayer: Callable[[Array], Array]) -> Array:
+        """What stands around a sublayer: nothing, in the first generation."""
+        return sublayer(normed)
+
+    def _attended(self, layer: int, normed: Array) -> Array:
         prefix = f"layers.{layer}."
-        normed = self.norm(rows, f"{prefix}input_layernorm")
         queries = self._heads(normed, f"{prefix}self_attn.q_proj")
         queries = self.rotate(self.head_norm(queries, f"{prefix}self_attn.q_norm"), self.block_position())
         block_keys, block_values = self._keys_values(layer, normed, self.block_position())
         keys = np.concatenate([self.context[layer][0], block_keys])
         values = np.concatenate([self.context[layer][1], block_values])
-        position = np.arange(self.length + len(rows))
+        position = np.arange(self.length + len(normed))
         visible = self.visible(layer, position[self.length :, None], position[None])
         shared = [self.kv_head(head) for head in range(self.config.num_attention_heads)]
-        return attend(queries, keys, values, visible, shared) @ self.weights[f"{prefix}self_attn.o_proj.weight"].T
-
-    def mlp(self, layer: int, rows: Array) -> Array:
-        """The delta of a layer's MLP."""
-        prefix = f"layers.{layer}."
-        return swiglu(self.norm(rows, f"{prefix}post_attention_layernorm"), self.weights, f"{prefix}mlp.")
+        return self._linear(attend(queries, keys, values, visible, shared), f"{prefix}self_attn.o_proj")
 
     def logits(self, block: Array, head: Array) -> Array:
         """Logits [B - 1, vocabulary] of a block [B, hidden] embedded as the target does; `head` is its LM head."""
+        logits = self.hidden(block) @ head.T * self.config.output_multiplier
+        cap = self.config.final_logit_softcapping
+        return logits if cap is None else cap * np.tanh(logits / cap)
+
+    def hidden(self, block: Array) -> Array:
+        """[B - 1, hidden]: the rows after the final norm."""
         rows = block * self.config.input_embedding_scale
         for layer in range(self.config.num_hidden_layers):
             rows = rows + self.attention(layer, rows)
             rows = rows + self.mlp(layer, rows)
-        logits = self.norm(self.predicting(rows), "norm") @ head.T * self.config.output_multiplier
-        cap = self.config.final_logit_softcapping
-        return logits if cap is None else cap * np.tanh(logits / cap)
+        return self.norm(self.predicting(rows), "norm")
+
+    def _linear(self, rows: Array, name: str) -> Array:
+        product: Array = rows @ self.weights[f"{name}.weight"].T
+        return product + self.weights[f"{name}.bias"] if self.config.attention_bias else product
 
     def _heads(self, rows: Array, name: str) -> Array:
-        return (rows @ self.weights[f"{name}.weight"].T).reshape(len(rows), -1, self.config.head_dim)
+        return self._linear(rows, name).reshape(len(rows), -1, self.config.head_dim)
 
     def _keys_values(self, layer: int, rows: Array, first: int) -> tuple[Array, Array]:
         prefix = f"layers.{layer}.self_attn."

@@ -7,7 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from core.formats.draft_config import expected_tensors, parse_draft_config
+from core.formats.draft_config import parse_draft_config
+from core.formats.draft_tensors import expected_tensors
 from helpers.fake_hub import Repo
 
 TARGET, SECOND, DRAFT = "acme/tiny-4bit", "acme/tiny-bf16", "acme/tiny-draft"

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::rope::{Rope, RopeScaling};
+use super::second::{RawSecond, SecondGeneration};
 use crate::errors::Error;
 
 /// What a draft's programs are built from, by the names of the published format.
@@ -30,6 +31,10 @@ pub struct DraftConfig {
     pub is_causal: Option<bool>,
     /// The rotary embedding of queries and keys.
     pub rope: Rope,
+    /// Whether the projections around attention have biases.
+    pub attention_bias: bool,
+    /// What the second generation has more.
+    pub second: Option<SecondGeneration>,
 }
 
 /// The file as it is published. Fields that no program depends on are not read.
@@ -44,6 +49,7 @@ struct Raw {
     intermediate_size: u64,
     rms_norm_eps: f64,
     num_target_layers: u64,
+    vocab_size: Option<u64>,
     #[serde(default = "default_block_size")]
     block_size: u64,
     layer_types: Option<Vec<LayerType>>,
@@ -63,6 +69,8 @@ struct Raw {
 struct RawDflash {
     target_layer_ids: Option<Vec<u64>>,
     block_size: Option<u64>,
+    #[serde(flatten)]
+    second: RawSecond,
 }
 
 #[derive(Deserialize, PartialEq)]
@@ -84,7 +92,7 @@ impl DraftConfig {
     /// Read and check the file `path`.
     ///
     /// # Errors
-    /// [`Error::Draft`] where it is missing, not JSON, not of a first-generation DFlash draft, or has an impossible value.
+    /// [`Error::Draft`] where it is missing, not JSON, not of a DFlash draft, or has an impossible value.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = fs::read(path).map_err(|error| Error::draft(path, error.to_string()))?;
         Self::parse(&text).map_err(|problem| Error::draft(path, problem))
@@ -92,14 +100,20 @@ impl DraftConfig {
 
     fn parse(text: &[u8]) -> Result<Self, String> {
         let raw: Raw = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        if raw.architectures != ["DFlashDraftModel"] {
-            return Err(format!(
-                "its architectures are {:?}, not DFlashDraftModel",
-                raw.architectures
-            ));
-        }
-        if raw.hidden_act != "silu" || raw.attention_bias {
-            return Err("it has another activation than silu, or biases in its attention".into());
+        let second = match raw.architectures.as_slice() {
+            [name] if name == "DFlashDraftModel" => None,
+            [name] if name == "DFlash2DraftModel" => {
+                let of = (raw.hidden_size, raw.vocab_size);
+                Some(SecondGeneration::read(&raw.dflash_config.second, of)?)
+            }
+            others => {
+                return Err(format!(
+                    "its architectures are {others:?}, not DFlashDraftModel or DFlash2DraftModel"
+                ));
+            }
+        };
+        if raw.hidden_act != "silu" {
+            return Err("it has another activation than silu".into());
         }
         let layers = within("num_hidden_layers", raw.num_hidden_layers, 1, 64)?;
         let target_layers = within("num_target_layers", raw.num_target_layers, 1, 4096)?;
@@ -144,6 +158,8 @@ impl DraftConfig {
             sliding_window,
             is_causal: raw.is_causal,
             rope: Rope::new(head_dim, theta, &scaling)?,
+            attention_bias: raw.attention_bias,
+            second,
         };
         config.check()?;
         Ok(config)
@@ -190,6 +206,12 @@ impl DraftConfig {
                 self.sliding_window.is_some() || !self.sliding.contains(&true),
                 "it has sliding layers, but no sliding_window".into(),
             ),
+            (
+                self.second
+                    .as_ref()
+                    .is_none_or(|second| second.conv_kernel_size <= self.block_size),
+                "its conv_kernel_size is more than its block has rows".into(),
+            ),
         ] {
             if !sound {
                 return Err(problem);
@@ -218,10 +240,10 @@ impl DraftConfig {
 pub(super) const REDUCTION_LIMIT: u64 = 16384;
 /// More channels than this a tensor cannot have on the Neural Engine.
 const CHANNEL_LIMIT: u64 = 65536;
-const SIZE_LIMIT: u64 = 1 << 24;
+pub(super) const SIZE_LIMIT: u64 = 1 << 24;
 const DEFAULT_THETA: f64 = 10_000.0;
 
-fn within(field: &str, value: u64, least: u64, most: u64) -> Result<usize, String> {
+pub(super) fn within(field: &str, value: u64, least: u64, most: u64) -> Result<usize, String> {
     if (least..=most).contains(&value) {
         Ok(value as usize)
     } else {

@@ -1,7 +1,7 @@
 //! The programs that turn the target's taps into each layer's context keys and values.
 
 use super::config::DraftConfig;
-use super::parts::{linear, norm, rotate, scalar, sum_of_convolutions};
+use super::parts::{biased, linear, norm, rotate, scalar, sum_of_convolutions};
 use super::weights::{IngestWeights, KeyValueWeights};
 use crate::mil::graph::{GraphError, Program, ProgramBuilder, ValueId};
 use crate::mil::operations::{BinaryFunction, Operation};
@@ -60,6 +60,7 @@ pub(super) fn key_value(
     let shape = vec![1, config.num_key_value_heads, config.head_dim, columns];
     b.enter(&format!("{scope}_key"));
     let key = linear(b, rows, &weights.key)?;
+    let key = biased(b, key, weights.key_bias.as_ref())?;
     let key = b.add(Operation::Reshape {
         x: key,
         shape: shape.clone(),
@@ -69,6 +70,7 @@ pub(super) fn key_value(
     let key = rotate(b, key, cos, sin)?;
     b.enter(&format!("{scope}_value"));
     let value = linear(b, rows, &weights.value)?;
+    let value = biased(b, value, weights.value_bias.as_ref())?;
     let value = b.add(Operation::Reshape { x: value, shape })?;
     Ok((key, value))
 }

@@ -1,8 +1,9 @@
 //! The program of one layer: block rows attend to the cached context and to each other.
 
 use super::config::DraftConfig;
+use super::conv::{Conv, ConvWeights, Side};
 use super::ingest::key_value;
-use super::parts::{linear, norm, repeat_columns, rotate, scalar, scaled};
+use super::parts::{biased, linear, norm, repeat_columns, rotate, scalar, scaled};
 use super::weights::LayerWeights;
 use crate::mil::graph::{GraphError, Program, ProgramBuilder, ValueId};
 use crate::mil::operations::{BinaryFunction, Operation, UnaryFunction};
@@ -17,11 +18,13 @@ struct Inputs {
     values: ValueId,
     tables: [ValueId; 2],
     mask: ValueId,
+    previous: Option<ValueId>,
 }
 
 /// `x` [1, hidden, 1, width], `context_keys` and `context_values` [1, kv heads, head dim, context], `cos` and `sin`
 /// [1, 1, head dim / 2, width] and `mask` [1, 1, context + width, width] (keys, then queries; added to the scores: 0 where a
-/// query may look, -30000 where not) to `y` [1, hidden, 1, width]; in the last layer to `hidden`, which is normed.
+/// query may look, -30000 where not) to `y` [1, hidden, 1, width]; in the last layer to `hidden`, which is normed. In the second generation also
+/// `previous` [1, 1, width, width]: 1 where the first column stands right before the second in a block, else 0.
 ///
 /// Columns that stand for nothing must be finite.
 ///
@@ -43,16 +46,34 @@ pub fn layer_program(
         values: b.input("context_values", &cached)?,
         tables: [b.input("cos", &table)?, b.input("sin", &table)?],
         mask: b.input("mask", &[1, 1, context + width, width])?,
+        previous: match config.second {
+            Some(_) => Some(b.input("previous", &[1, 1, width, width])?),
+            None => None,
+        },
     };
     let root_eps = scalar(&mut b, config.rms_norm_eps.sqrt())?;
     b.enter("input_norm");
     let rows = norm(&mut b, inputs.x, 1, &weights.input_norm, root_eps)?;
-    let attended = attention(&mut b, config, weights, rows, &inputs)?;
+    let conv = convolution(
+        &mut b,
+        "attention_conv",
+        weights.attention_conv.as_ref(),
+        rows,
+        &inputs,
+    )?;
+    let entering = one_side(&mut b, conv.as_ref(), Side::In, rows)?;
+    let attended = attention(&mut b, config, weights, entering, &inputs)?;
+    b.enter("attention_conv");
+    let attended = one_side(&mut b, conv.as_ref(), Side::Out, attended)?;
     b.enter("attention_residual");
     let x = b.binary(BinaryFunction::Add, inputs.x, attended)?;
     b.enter("post_norm");
     let rows = norm(&mut b, x, 1, &weights.post_norm, root_eps)?;
-    let change = mlp(&mut b, weights, rows)?;
+    let conv = convolution(&mut b, "mlp_conv", weights.mlp_conv.as_ref(), rows, &inputs)?;
+    let entering = one_side(&mut b, conv.as_ref(), Side::In, rows)?;
+    let change = mlp(&mut b, weights, entering)?;
+    b.enter("mlp_conv");
+    let change = one_side(&mut b, conv.as_ref(), Side::Out, change)?;
     b.enter("mlp_residual");
     let y = b.binary(BinaryFunction::Add, x, change)?;
     let Some(final_norm) = &weights.final_norm else {
@@ -61,6 +82,29 @@ pub fn layer_program(
     b.enter("final_norm");
     let hidden = norm(&mut b, y, 1, final_norm, root_eps)?;
     b.finish(&[("hidden", hidden)])
+}
+
+/// The convolution around a sublayer that reads normed `rows`, where there is one.
+fn convolution<'a>(
+    b: &mut ProgramBuilder,
+    scope: &str,
+    weights: Option<&'a ConvWeights>,
+    rows: ValueId,
+    inputs: &Inputs,
+) -> Result<Option<Conv<'a>>, GraphError> {
+    b.enter(scope);
+    let both = weights.zip(inputs.previous);
+    both.map(|(weights, previous)| Conv::new(b, weights, rows, previous))
+        .transpose()
+}
+
+fn one_side(
+    b: &mut ProgramBuilder,
+    conv: Option<&Conv<'_>>,
+    side: Side,
+    x: ValueId,
+) -> Result<ValueId, GraphError> {
+    conv.map_or(Ok(x), |conv| conv.side(b, side, x))
 }
 
 /// Queries of one key-value head stand side by side, so that each product has as many matrices on both sides.
@@ -75,6 +119,7 @@ fn attention(
     let group = config.group();
     b.enter("query");
     let query = linear(b, rows, &weights.query)?;
+    let query = biased(b, query, weights.query_bias.as_ref())?;
     let shape = vec![
         1,
         config.num_key_value_heads,
@@ -124,7 +169,8 @@ fn attention(
     let shape = vec![1, config.query_channels(), 1, width];
     let attended = b.add(Operation::Reshape { x: attended, shape })?;
     b.enter("output");
-    linear(b, attended, &weights.output)
+    let output = linear(b, attended, &weights.output)?;
+    biased(b, output, weights.output_bias.as_ref())
 }
 
 fn mlp(

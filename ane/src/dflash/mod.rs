@@ -5,13 +5,16 @@
 
 pub mod build;
 pub mod config;
+mod conv;
 pub mod ingest;
 pub mod layer;
+mod packed;
 mod parts;
 pub mod rope;
 mod safetensors;
 #[cfg(test)]
 pub(crate) mod samples;
+mod second;
 pub mod weights;
 
 use std::collections::BTreeMap;
@@ -41,7 +44,7 @@ impl Draft {
     /// [`Error::Draft`], naming the file and what is wrong with it.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let config = DraftConfig::read(&folder.join(CONFIG_FILE))?;
-        let tensors = TensorFiles::open(folder)?;
+        let mut tensors = TensorFiles::open(folder)?;
         let shapes = expected_shapes(&config);
         tensors.check(&shapes)?;
         Ok(Self {
@@ -91,6 +94,15 @@ fn expected_shapes(config: &DraftConfig) -> BTreeMap<String, Vec<usize>> {
         ] {
             shapes.insert(format!("layers.{layer}.{tensor}.weight"), shape);
         }
+        if config.attention_bias {
+            for (tensor, channels) in [("q", query), ("k", kv), ("v", kv), ("o", hidden)] {
+                let name = format!("layers.{layer}.self_attn.{tensor}_proj.bias");
+                shapes.insert(name, vec![channels]);
+            }
+        }
+    }
+    if let Some(second) = &config.second {
+        shapes.extend(second.expected_shapes(hidden, config.num_hidden_layers));
     }
     shapes
 }

@@ -61,6 +61,15 @@ pub(super) fn linear(b: &mut ProgramBuilder, x: ValueId, weights: &Linear) -> Bu
     sum_of_convolutions(b, &pieces, weights)
 }
 
+/// x plus a bias, where there is one.
+pub(super) fn biased(b: &mut ProgramBuilder, x: ValueId, bias: Option<&Tensor>) -> Built {
+    let Some(bias) = bias else {
+        return Ok(x);
+    };
+    let bias = b.add(Operation::Const(bias.clone()))?;
+    b.binary(Add, x, bias)
+}
+
 /// The sum of a convolution for each of `inputs`.
 pub(super) fn sum_of_convolutions(
     b: &mut ProgramBuilder,

@@ -1,9 +1,10 @@
-//! The tensors of a folder of safetensors files: their headers checked at once, their data read when asked for.
+//! The tensors of a folder of safetensors files: their headers checked at once, their data read when asked for. Matrices may be
+//! packed.
 //!
 //! A file is the length of its header (8 bytes, little-endian), the header (JSON: type, shape and place of each tensor) and
 //! the data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,13 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use serde::Deserialize;
 
+use super::packed::Packing;
 use crate::errors::Error;
 use crate::mil::shapes::element_count;
 
 /// Headers of real checkpoints are far below it.
 const HEADER_LIMIT: u64 = 100 << 20;
+const WEIGHT: &str = ".weight";
 const INDEX: &str = "model.safetensors.index.json";
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -24,13 +27,15 @@ enum ElementType {
     BF16,
     F16,
     F32,
+    /// Words of a packed matrix.
+    U32,
 }
 
 impl ElementType {
     fn bytes(self) -> usize {
         match self {
             Self::BF16 | Self::F16 => 2,
-            Self::F32 => 4,
+            Self::F32 | Self::U32 => 4,
         }
     }
 }
@@ -53,6 +58,8 @@ struct Located {
     bytes: usize,
     element_type: ElementType,
     shape: Vec<usize>,
+    /// Of a packed matrix, once it was checked.
+    packing: Option<Packing>,
 }
 
 /// All tensors of a folder.
@@ -94,30 +101,25 @@ impl TensorFiles {
         &self.files
     }
 
-    /// Check that there are exactly the tensors `expected`, of these shapes.
+    /// Check that there are exactly the tensors `expected`, of these shapes; matrices `x.weight` may be packed, with `x.scales`
+    /// and `x.biases` beside them.
     ///
     /// # Errors
     /// [`Error::Draft`], naming one that is missing, wrong or unknown.
-    pub fn check(&self, expected: &BTreeMap<String, Vec<usize>>) -> Result<(), Error> {
+    pub fn check(&mut self, expected: &BTreeMap<String, Vec<usize>>) -> Result<(), Error> {
+        let mut known = BTreeSet::new();
         for (name, shape) in expected {
-            let Some(found) = self.tensors.get(name) else {
-                return Err(Error::draft(
-                    &self.folder,
-                    format!("it has no tensor {name}"),
-                ));
-            };
-            if found.shape != *shape {
-                let problem = format!(
-                    "{name} has the shape {:?}, but its config needs {shape:?}",
-                    found.shape
-                );
-                return Err(Error::draft(&self.files[found.file], problem));
+            let packing = self.packing(name, shape)?;
+            if packing.is_some() {
+                known.extend(parts(name));
             }
+            let found = self.tensors.get_mut(name).expect("it was just found");
+            found.packing = packing;
         }
         match self
             .tensors
             .iter()
-            .find(|(name, _)| !expected.contains_key(*name))
+            .find(|(name, _)| !expected.contains_key(*name) && !known.contains(*name))
         {
             None => Ok(()),
             Some((name, found)) => {
@@ -127,17 +129,57 @@ impl TensorFiles {
         }
     }
 
-    /// The values of a tensor, row-major.
+    /// How the tensor `name` that stands for one of `shape` is packed; none where it is not.
+    fn packing(&self, name: &str, shape: &[usize]) -> Result<Option<Packing>, Error> {
+        let found = self.located(name)?;
+        let failed = |problem: String| {
+            Err(Error::draft(
+                &self.files[found.file],
+                format!("{name} {problem}"),
+            ))
+        };
+        if found.element_type != ElementType::U32 {
+            return if found.shape == shape {
+                Ok(None)
+            } else {
+                failed(format!(
+                    "has the shape {:?}, but its config needs {shape:?}",
+                    found.shape
+                ))
+            };
+        }
+        if shape.len() != 2 || !name.ends_with(WEIGHT) {
+            return failed("is stored as integers".into());
+        }
+        let [scales, biases] = parts(name).map(|part| self.tensors.get(&part));
+        let (Some(scales), Some(biases)) = (scales, biases) else {
+            return failed("is packed, but has no scales and biases as MLX's are".into());
+        };
+        let packing = Packing::of(shape, &found.shape, &scales.shape);
+        let numbers = [scales, biases]
+            .iter()
+            .all(|part| part.element_type != ElementType::U32);
+        if packing.is_none() || scales.shape != biases.shape || !numbers {
+            return failed(format!(
+                "is packed in the shapes {:?}, {:?} and {:?}, as no matrix {shape:?} is",
+                found.shape, scales.shape, biases.shape
+            ));
+        }
+        Ok(packing)
+    }
+
+    fn located(&self, name: &str) -> Result<&Located, Error> {
+        self.tensors
+            .get(name)
+            .ok_or_else(|| Error::draft(&self.folder, format!("it has no tensor {name}")))
+    }
+
+    /// The values of a tensor, row-major, unpacked where they are packed.
     ///
     /// # Errors
     /// [`Error::Draft`] where there is none of this name, its file cannot be read, or a value is NaN or infinite.
     pub fn read(&self, name: &str) -> Result<Vec<f32>, Error> {
-        let Some(located) = self.tensors.get(name) else {
-            return Err(Error::draft(
-                &self.folder,
-                format!("it has no tensor {name}"),
-            ));
-        };
+        let located = self.located(name)?;
         let path = &self.files[located.file];
         let mut bytes = vec![0; located.bytes];
         let read = File::open(path).and_then(|mut file| {
@@ -145,7 +187,13 @@ impl TensorFiles {
             file.read_exact(&mut bytes)
         });
         read.map_err(|error| Error::draft(path, format!("{name} cannot be read: {error}")))?;
-        let values = decode(&bytes, located.element_type);
+        let values = match located.packing {
+            None => decode(&bytes, located.element_type),
+            Some(packing) => {
+                let [scales, biases] = parts(name).map(|part| self.read(&part));
+                packing.unpack(&bytes, &scales?, &biases?)
+            }
+        };
         match values.iter().find(|value| !value.is_finite()) {
             None => Ok(values),
             Some(value) => Err(Error::draft(
@@ -154,6 +202,12 @@ impl TensorFiles {
             )),
         }
     }
+}
+
+/// The names of scales and biases of a packed matrix.
+fn parts(name: &str) -> [String; 2] {
+    let module = name.strip_suffix(WEIGHT).unwrap_or(name);
+    ["scales", "biases"].map(|part| format!("{module}.{part}"))
 }
 
 /// The folder's safetensors files in the order of their names. Those that its index names must be among them.
@@ -239,6 +293,7 @@ fn locate(entry: Entry, data_start: u64, file_bytes: u64) -> Result<Located, Str
             bytes,
             element_type: entry.dtype,
             shape: entry.shape,
+            packing: None,
         }),
         _ => Err(format!(
             "has {} bytes, but the shape {:?}",
@@ -258,7 +313,8 @@ fn decode(bytes: &[u8], element_type: ElementType) -> Vec<f32> {
             .map(f16::from_le_bytes)
             .collect::<Vec<_>>()
             .to_f32_vec(),
-        ElementType::F32 => {
+        // Integers that stand for themselves are refused before.
+        ElementType::F32 | ElementType::U32 => {
             let words = bytes.chunks_exact(4);
             words
                 .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))

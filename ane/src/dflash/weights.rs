@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Draft;
 use super::config::REDUCTION_LIMIT;
+use super::conv::ConvWeights;
 use crate::errors::Error;
 use crate::mil::operations::{Operation, Tensor};
 use crate::quantize::{self, Loss, Matrix, Precision};
@@ -22,11 +23,15 @@ const LARGEST_LOSS: f64 = 0.015;
 
 /// The weight of a linear layer: convolutions of consecutive channels, whose results are added.
 pub type Linear = Vec<Operation>;
+/// [1, channels, 1, 1], where a layer has one.
+pub type Bias = Option<Tensor>;
 
 /// What makes keys and values from rows, in one layer.
 pub struct KeyValueWeights {
     pub(super) key: Linear,
+    pub(super) key_bias: Bias,
     pub(super) value: Linear,
+    pub(super) value_bias: Bias,
     /// [1, 1, head dim, 1].
     pub(super) key_norm: Tensor,
 }
@@ -45,15 +50,20 @@ pub struct LayerWeights {
     pub(super) input_norm: Tensor,
     /// Rows ordered by key-value head, then channel, then head within the group.
     pub(super) query: Linear,
+    pub(super) query_bias: Bias,
     /// Divided by the root of the head's size, as the scores would be.
     pub(super) query_norm: Tensor,
     pub(super) block: KeyValueWeights,
     /// Columns ordered as the rows of `query`.
     pub(super) output: Linear,
+    pub(super) output_bias: Bias,
     pub(super) post_norm: Tensor,
     pub(super) gate: Linear,
     pub(super) up: Linear,
     pub(super) down: Linear,
+    /// Around attention and around the MLP, in the second generation.
+    pub(super) attention_conv: Option<ConvWeights>,
+    pub(super) mlp_conv: Option<ConvWeights>,
     /// In the last layer.
     pub(super) final_norm: Option<Tensor>,
     /// A power of two for the probabilities of long contexts, so that they stay far from fp16's smallest numbers.
@@ -65,7 +75,7 @@ pub struct LayerWeights {
 
 /// Converts a draft's tensors, and keeps account of it.
 pub struct Loader<'a> {
-    draft: &'a Draft,
+    pub(super) draft: &'a Draft,
     precision: Precision,
     tick: &'a dyn Fn() -> Result<(), Error>,
     /// By tensor: root of squared errors over squared weights.
@@ -122,7 +132,9 @@ impl<'a> Loader<'a> {
         let name = |tensor: &str| format!("layers.{layer}.{tensor}.weight");
         let order = head_order(config.num_key_value_heads, config.group(), config.head_dim);
 
-        let largest_value = self.largest_value(layer)?;
+        let input_norm = self.draft.tensors.read(&name("input_layernorm"))?;
+        let attention_conv = self.conv(layer, "attention_conv", &input_norm)?;
+        let largest_value = self.largest_value(layer, &entering(&input_norm, &attention_conv))?;
         let attention_factor = factor(largest_value);
         let query = self.matrix(&name("self_attn.q_proj"))?.with_rows(&order);
         let query = self.linear(&name("self_attn.q_proj"), &query)?;
@@ -135,7 +147,12 @@ impl<'a> Loader<'a> {
             self.matrix(&name("mlp.up_proj"))?,
         );
         let post_norm = self.draft.tensors.read(&name("post_attention_layernorm"))?;
-        let mlp_factor = factor(largest_product(&gate, &up, &post_norm));
+        let mlp_conv = self.conv(layer, "mlp_conv", &post_norm)?;
+        let mlp_factor = factor(largest_product(
+            &gate,
+            &up,
+            &entering(&post_norm, &mlp_conv),
+        ));
         let (gate, up) = (
             self.linear(&name("mlp.gate_proj"), &gate)?,
             self.linear(&name("mlp.up_proj"), &up)?,
@@ -145,16 +162,20 @@ impl<'a> Loader<'a> {
         Ok(LayerWeights {
             input_norm: self.channels(&name("input_layernorm"))?,
             query,
+            query_bias: self.bias(&name("self_attn.q_proj"), Some(&order))?,
             query_norm: self.head_norm(
                 &name("self_attn.q_norm"),
                 (config.head_dim as f32).sqrt().recip(),
             )?,
             block: self.key_value(layer)?,
             output,
+            output_bias: self.bias(&output_name, None)?,
             post_norm: self.channels(&name("post_attention_layernorm"))?,
             gate,
             up,
             down: self.undoing(&name("mlp.down_proj"), down, mlp_factor)?,
+            attention_conv,
+            mlp_conv,
             final_norm: last.then(|| self.channels("norm.weight")).transpose()?,
             boost: boost(largest_value),
             attention_factor,
@@ -167,21 +188,48 @@ impl<'a> Loader<'a> {
         let (key, value) = (self.matrix(&name("k_proj"))?, self.matrix(&name("v_proj"))?);
         Ok(KeyValueWeights {
             key: self.linear(&name("k_proj"), &key)?,
+            key_bias: self.bias(&name("k_proj"), None)?,
             value: self.linear(&name("v_proj"), &value)?,
+            value_bias: self.bias(&name("v_proj"), None)?,
             key_norm: self.head_norm(&name("k_norm"), 1.0)?,
         })
     }
 
-    /// No value of this layer can be larger, whether it comes from the block or from the context.
-    fn largest_value(&self, layer: usize) -> Result<f64, Error> {
+    /// No value of this layer can be larger, whether it comes from the block, by `block` times its rows, or from the context.
+    fn largest_value(&self, layer: usize, block: &[f32]) -> Result<f64, Error> {
         let tensors = &self.draft.tensors;
-        let value = self.matrix(&format!("layers.{layer}.self_attn.v_proj.weight"))?;
-        let block = tensors.read(&format!("layers.{layer}.input_layernorm.weight"))?;
+        let name = format!("layers.{layer}.self_attn.v_proj.weight");
+        let value = self.matrix(&name)?;
         let context = tensors.read("hidden_norm.weight")?;
-        Ok(largest_output(&value, &block).max(largest_output(&value, &context)))
+        let bias = self.biases(&name)?.unwrap_or_default();
+        let largest_bias = bias.iter().fold(0.0f32, |most, bias| most.max(bias.abs()));
+        let largest = largest_output(&value, block).max(largest_output(&value, &context));
+        Ok(largest + f64::from(largest_bias))
     }
 
-    fn matrix(&self, name: &str) -> Result<Matrix, Error> {
+    /// The bias beside the matrix `weight`, in another order where that is wanted.
+    fn bias(&self, weight: &str, order: Option<&[usize]>) -> Result<Bias, Error> {
+        let Some(mut values) = self.biases(weight)? else {
+            return Ok(None);
+        };
+        if let Some(order) = order {
+            values = order.iter().map(|i| values[*i]).collect();
+        }
+        half_channels(&values)
+            .map(Some)
+            .map_err(|problem| self.error(weight, &problem))
+    }
+
+    fn biases(&self, weight: &str) -> Result<Option<Vec<f32>>, Error> {
+        let name = weight.replace(".weight", ".bias");
+        self.draft
+            .config
+            .attention_bias
+            .then(|| self.draft.tensors.read(&name))
+            .transpose()
+    }
+
+    pub(super) fn matrix(&self, name: &str) -> Result<Matrix, Error> {
         (self.tick)()?;
         let columns = self.draft.shapes[name][1];
         let values = self.draft.tensors.read(name)?;
@@ -191,8 +239,7 @@ impl<'a> Loader<'a> {
     /// A norm's weight over channels.
     fn channels(&self, name: &str) -> Result<Tensor, Error> {
         let values = self.draft.tensors.read(name)?;
-        quantize::half_precision(&[1, values.len(), 1, 1], &values)
-            .map_err(|problem| self.error(name, &problem))
+        half_channels(&values).map_err(|problem| self.error(name, &problem))
     }
 
     /// A norm's weight over the channels of a head, times `factor`.
@@ -208,7 +255,7 @@ impl<'a> Loader<'a> {
             .map_err(|problem| self.error(name, &problem))
     }
 
-    fn linear(&mut self, name: &str, matrix: &Matrix) -> Result<Linear, Error> {
+    pub(super) fn linear(&mut self, name: &str, matrix: &Matrix) -> Result<Linear, Error> {
         let pieces = matrix.columns.div_ceil(REDUCTION_LIMIT as usize);
         self.convolutions(name, matrix, matrix.columns.div_ceil(pieces))
     }
@@ -258,8 +305,25 @@ impl<'a> Loader<'a> {
         Ok((weights, loss))
     }
 
-    fn error(&self, name: &str, problem: &str) -> Error {
+    pub(super) fn error(&self, name: &str, problem: &str) -> Error {
         Error::draft(&self.draft.folder, format!("{name}: {problem}"))
+    }
+}
+
+/// [1, channels, 1, 1].
+pub(super) fn half_channels(values: &[f32]) -> Result<Tensor, String> {
+    quantize::half_precision(&[1, values.len(), 1, 1], values)
+}
+
+/// What a norm and the convolution behind it make of rows, at most: by channel, times rows of the length root of their channels.
+fn entering(norm: &[f32], conv: &Option<ConvWeights>) -> Vec<f32> {
+    match conv {
+        None => norm.to_vec(),
+        Some(conv) => norm
+            .iter()
+            .zip(&conv.gains)
+            .map(|(norm, gain)| norm * gain)
+            .collect(),
     }
 }
 

@@ -6,7 +6,7 @@ use half::f16;
 
 use super::columns::{read_rows, write_columns, write_tables};
 use super::context::{Cache, Columns};
-use super::mask::{Block, Sight, fill};
+use super::mask::{Block, Sight, fill, fill_previous};
 use super::ports::{compare, last, layer_ports, port, ports, run, tensors};
 use super::slots::Slots;
 use super::{DraftError, SharedProgram};
@@ -70,6 +70,8 @@ pub struct Layers {
     stream: Vec<Tensor>,
     tables: Vec<Tensor>,
     masks: Vec<(Sight, Tensor)>,
+    /// Which column stands before which; in the second generation.
+    previous: Option<Tensor>,
     context: usize,
 }
 
@@ -105,6 +107,10 @@ impl Layers {
             stream: stream.collect::<Result<_, _>>()?,
             tables: tensors(&wanted[3..5])?,
             masks,
+            previous: wanted
+                .get(6)
+                .map(|port| Tensor::new(&port.shape))
+                .transpose()?,
             context,
         })
     }
@@ -138,6 +144,9 @@ impl Layers {
         for (sight, mask) in &mut self.masks {
             fill(mask, *sight, slots, length, block);
         }
+        if let Some(previous) = &mut self.previous {
+            fill_previous(previous, block);
+        }
         for (layer, (program, mask)) in self.programs.iter().enumerate() {
             let (before, after) = self.stream.split_at_mut(layer + 1);
             let [keys, values] = &caches.layers[layer];
@@ -145,7 +154,8 @@ impl Layers {
             let inputs = inputs
                 .into_iter()
                 .chain(&self.tables)
-                .chain([&self.masks[*mask].1]);
+                .chain([&self.masks[*mask].1])
+                .chain(&self.previous);
             run(program, inputs, after[..1].iter_mut())?;
         }
         Ok(())

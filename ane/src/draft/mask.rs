@@ -1,4 +1,4 @@
-//! What each query of a block may look at, as numbers that are added to the scores.
+//! What each query of a block may look at, as numbers that are added to the scores; and which column stands before which.
 
 use half::f16;
 
@@ -39,9 +39,31 @@ impl Block<'_> {
             return query == key; // a column that stands for nothing
         }
         let (at, of) = (self.positions[query], self.positions[key]);
-        self.seen.is_none_or(|seen| seen[query * columns + key])
-            && sight.reaches(at, of)
-            && (!sight.causal || of <= at)
+        self.allows(query, key) && sight.reaches(at, of) && (!sight.causal || of <= at)
+    }
+
+    fn allows(&self, query: usize, key: usize) -> bool {
+        self.seen
+            .is_none_or(|seen| seen[query * self.positions.len() + key])
+    }
+
+    /// The column that stands one position before a column, of those that it may look at.
+    fn previous(&self, column: usize) -> Option<usize> {
+        let before = |other: &usize| self.positions[*other] + 1 == self.positions[column];
+        (0..self.positions.len())
+            .filter(before)
+            .find(|other| self.allows(column, *other))
+    }
+}
+
+/// Fill a matrix [1, 1, width, width]: 1 where the first column stands right before the second in their block, else 0.
+pub fn fill_previous(matrix: &mut Tensor, block: &Block<'_>) {
+    let stride = matrix.strides()[2];
+    matrix.values_mut().fill(f16::ZERO);
+    for column in 0..block.positions.len() {
+        if let Some(previous) = block.previous(column) {
+            matrix.values_mut()[previous * stride + column] = f16::ONE;
+        }
     }
 }
 
@@ -78,7 +100,7 @@ fn number(seen: bool) -> f16 {
 mod tests {
     use half::f16;
 
-    use super::{Block, Sight, fill};
+    use super::{Block, Sight, fill, fill_previous};
     use crate::draft::slots::Slots;
     use crate::runtime::tensor::Tensor;
 
@@ -145,6 +167,50 @@ mod tests {
         assert_eq!(
             keys[..3],
             [vec![0, 1, 16, 17], vec![0, 1, 16, 17], vec![0, 1, 18]]
+        );
+    }
+
+    /// By column: which stands before it.
+    fn previous(block: &Block<'_>) -> Vec<Option<usize>> {
+        let mut matrix = Tensor::new(&[1, 1, 8, 8]).unwrap();
+        matrix.values_mut().fill(f16::NAN);
+        fill_previous(&mut matrix, block);
+        let stride = matrix.strides()[2];
+        let at = |before: usize, column: usize| matrix.values()[before * stride + column];
+        let found = |column: usize| {
+            let ones: Vec<_> = (0..8)
+                .filter(|before| at(*before, column) == f16::ONE)
+                .collect();
+            assert!((0..8).all(|before| ones.contains(&before) || at(before, column) == f16::ZERO));
+            assert!(ones.len() < 2);
+            ones.first().copied()
+        };
+        (0..8).map(found).collect()
+    }
+
+    #[test]
+    fn the_column_before_is_the_one_a_position_before_in_the_same_block() {
+        let block = Block {
+            positions: &[7, 8, 9],
+            seen: None,
+        };
+        assert_eq!(previous(&block)[..3], [None, Some(0), Some(1)]);
+        assert_eq!(previous(&block)[3..], [None; 5]);
+        let mixed = Block {
+            positions: &[9, 7, 8],
+            seen: None,
+        };
+        assert_eq!(previous(&mixed)[..3], [Some(2), None, Some(1)]);
+        // Two branches from the same position on, side by side.
+        let owner = [0, 0, 0, 1, 1];
+        let seen: Vec<_> = owner.iter().flat_map(|a| owner.map(|b| *a == b)).collect();
+        let branches = Block {
+            positions: &[4, 5, 6, 4, 5],
+            seen: Some(&seen),
+        };
+        assert_eq!(
+            previous(&branches)[..5],
+            [None, Some(0), Some(1), None, Some(3)]
         );
     }
 

@@ -11,14 +11,18 @@ use crate::runtime::{Port, RuntimeError};
 pub(super) fn layer_ports(config: &DraftConfig, width: usize, context: usize) -> Vec<Port> {
     let cached = [config.num_key_value_heads, config.head_dim, context];
     let table = [1, config.head_dim / 2, width];
-    vec![
+    let mut ports = vec![
         port("x", [config.hidden_size, 1, width]),
         port("context_keys", cached),
         port("context_values", cached),
         port("cos", table),
         port("sin", table),
         port("mask", [1, context + width, width]),
-    ]
+    ];
+    if config.second.is_some() {
+        ports.push(port("previous", [1, width, width]));
+    }
+    ports
 }
 
 /// Whether this is a layer's program, not one for taps.

@@ -6,12 +6,25 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from core.engine.anchors import RIGHT, UNTHOUGHT, _ranks, branch_keys, branch_masks
+from core.engine.anchors import RIGHT, UNTHOUGHT, _ranks, branch_keys, branch_masks, record
 from core.engine.branches import ALTERNATIVES, Outcomes, possible_branches
+from core.engine.loader import load_pair_now
 from core.engine.sampling import Sampler
+from core.errors import BadRequest
 from core.protocol import GenerateOptions
+from helpers.folders import write_tiny_pair
+from helpers.random_drafts import SECOND
 
 BLOCK = 8
+
+
+def test_a_draft_that_chooses_by_its_own_choices_is_not_recorded(tmp_path):
+    loaded = load_pair_now(write_tiny_pair(tmp_path, **SECOND))
+    try:
+        with pytest.raises(BadRequest, match="depends on its own choices"):
+            record(loaded, [1, 2, 3], 8, [4])
+    finally:
+        loaded.close()
 
 
 def test_ranks_and_certainties_are_those_of_the_sampler():

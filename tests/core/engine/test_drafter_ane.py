@@ -15,6 +15,7 @@ from core.engine.context import DraftContext
 from core.engine.decode import Limits, decode
 from core.engine.drafter import Drafter
 from core.engine.drafter_ane import AneDrafter
+from core.engine.drafter_mlx import MlxDrafter
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
 from core.engine.session import Session
@@ -23,24 +24,37 @@ from core.pairs import demo_pair
 from core.protocol import ChatMessage, GenerateOptions
 from helpers.decoding import run, serial_source
 from helpers.packaged_draft import relative_error
-from helpers.random_drafts import mlx_draft, random_weights, write_draft
-from helpers.tiny import tiny_config, tiny_drafter, tiny_target
+from helpers.random_drafts import SECOND, mlx_draft, random_weights, write_draft
+from helpers.tiny import VOCABULARY, tiny_config, tiny_target
 
 CLOSE = 1e-2
 """Relative error of a small draft's logits in fp16."""
 CONTEXT = 512
 
 
-@pytest.fixture(scope="module")
-def drafters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, AneDrafter]:
+KINDS: dict[str, dict[str, Any]] = {
+    "first generation": {},
+    "second": {
+        **SECOND,
+        "selector_top_k": VOCABULARY,
+        "layer_types": ("sliding_attention",) * 2,
+        "sliding_window": 60,
+        "is_causal": False,
+    },
+    "biases": {"attention_bias": True},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def drafters(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, AneDrafter]:
     """One draft of a tiny target in MLX and as programs."""
-    target, config = tiny_target(), tiny_config()
+    target, config = tiny_target(), tiny_config(**request.param)
     weights = random_weights(config)
     folder = write_draft(tmp_path_factory.mktemp("draft") / "tiny", config, weights)
-    in_mlx = tiny_drafter(target)
-    in_mlx.draft = mlx_draft(config, weights)
+    in_mlx = MlxDrafter(mlx_draft(config, weights), target)
+    target.set_taps(config.target_layer_ids)
     programs = ane.CpuRuntime(threads=1).load(folder, precision="fp16", width=16, context=CONTEXT)
-    return in_mlx, AneDrafter(folder, programs, target)
+    return in_mlx, AneDrafter(folder, programs, target, in_mlx.draft.selector)
 
 
 def taps(drafter: Any, count: int) -> list[mx.array]:
@@ -54,7 +68,15 @@ def context_of(drafter: Drafter) -> DraftContext:
 
 
 def logits(drafter: Drafter, context: DraftContext, rows: int = 5) -> Any:
-    return np.array(drafter.propose(mx.array([7], dtype=mx.uint32), context, rows))
+    """[rows, vocabulary]: what a row says of each token; of candidates, the score behind the token 7.
+
+    Which tokens are the last candidates may differ by a digit, so all are candidates here.
+    """
+    said = drafter.propose(mx.array([7], dtype=mx.uint32), context, rows)
+    if isinstance(said, mx.array):
+        return np.array(said)
+    scores = np.concatenate([np.array(said.scores(row, mx.array([7]))) for row in range(rows)])
+    return np.take_along_axis(scores, np.argsort(np.array(said.tokens), axis=1), axis=1)
 
 
 def test_it_proposes_what_the_mlx_drafter_does(drafters: Any) -> None:
@@ -115,6 +137,19 @@ def test_another_drafts_programs_are_refused(drafters: Any, tmp_path: Path) -> N
     other = write_draft(tmp_path / "other", config, random_weights(config))
     with pytest.raises(ane.AneError, match="not this draft's"):
         AneDrafter(other, programs.programs, programs._target)
+
+
+def test_programs_of_one_generation_are_not_the_others(tmp_path: Path) -> None:
+    first, second = tiny_config(), tiny_config(**SECOND)
+    folders = [
+        write_draft(tmp_path / name, config, random_weights(config))
+        for name, config in (("first", first), ("second", second))
+    ]
+    runtime, target = ane.CpuRuntime(), tiny_target()
+    for folder, other in (folders, folders[::-1]):
+        programs = runtime.load(folder, precision="fp16", width=16, context=CONTEXT)
+        with pytest.raises(ane.AneError, match="not this draft's"):
+            AneDrafter(other, programs, target)
 
 
 def tokens_per_step(loaded: Any, drafter: Drafter, prompts: list[tuple[int, ...]]) -> tuple[float, list[list[int]]]:

@@ -8,16 +8,23 @@ from pathlib import Path
 
 import mlx.core as mx
 import mlx_lm.utils
+import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
 import assets
+from core.check_messages import Check
+from core.engine.check import PairCheck
 from core.engine.context import DraftContext
-from core.engine.drafter_mlx import load_drafter
+from core.engine.draft_weights import load_drafter
+from core.engine.drafter_mlx import MlxDrafter
 from core.engine.loader import load_pair, load_pair_now, load_target
 from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
 from core.pairs import Pair
 from helpers.decoding import plain_source, run, serial_source
-from helpers.folders import write_draft_folder, write_family_folder, write_llama_folder
+from helpers.folders import write_draft_folder, write_family_folder, write_llama_folder, write_tiny_pair
+from helpers.random_drafts import SECOND, mlx_draft, packed, random_weights, unpacked, write_draft
+from helpers.reference import relative_error
 from helpers.tiny import tiny_config, tiny_drafter, tiny_target
 
 
@@ -57,6 +64,89 @@ def test_a_saved_draft_loads_and_proposes_as_before(tiny_folder):
     assert mx.array_equal(proposed, expected)
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, None], ids=["unpacked", "as stored"])
+@pytest.mark.parametrize("generation", [{}, SECOND], ids=["first generation", "second"])
+@pytest.mark.parametrize(("bits", "group_size"), [(8, 32), (4, 32), (3, 32)])
+def test_a_packed_draft_proposes_what_its_numbers_do(tmp_path, generation, bits, group_size, dtype):
+    config, target = tiny_config(**generation), tiny_target()
+    weights = packed(random_weights(config, dtype=mx.float32), bits, group_size)
+    drafter = load_drafter(write_draft(tmp_path / "packed", config, weights), target, dtype)
+    plain = MlxDrafter(mlx_draft(config, unpacked(weights, bits, group_size)), target)
+    assert relative_error(said_of(drafter, target), said_of(plain, target)) < 1e-5
+    kept = {name for name, array in tree_flatten(drafter.draft.parameters()) if array.dtype == mx.uint32}
+    assert kept == (set() if dtype else {name for name, array in weights.items() if array.dtype == mx.uint32})
+
+
+def test_a_draft_packed_in_part_is_loaded_too(tmp_path):
+    """As converters do that leave some layers as they were, or give them more bits."""
+    config, target = tiny_config(**SECOND), tiny_target()
+    plain = random_weights(config, dtype=mx.float32)
+    mixed, meant = {**plain}, {**plain}
+    for bits, prefix in ((8, "layers.0.mlp."), (4, "layers.1."), (4, "fc.")):
+        chosen = packed({name: array for name, array in plain.items() if name.startswith(prefix)}, bits)
+        mixed |= chosen
+        meant |= unpacked(chosen, bits)
+    for dtype in (mx.float32, None):
+        drafter = load_drafter(write_draft(tmp_path / str(dtype), config, mixed), target, dtype)
+        expected = said_of(MlxDrafter(mlx_draft(config, meant), target), target)
+        assert relative_error(said_of(drafter, target), expected) < 1e-5
+
+
+VARIANTS = {
+    "second generation": {
+        **SECOND,
+        "layer_types": ("sliding_attention",) * 2,
+        "sliding_window": 24,
+        "is_causal": False,
+    },
+    "biases, YaRN": {
+        "attention_bias": True,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+    },
+    "soft cap and scales": {
+        "final_logit_softcapping": 30.0,
+        "input_embedding_scale": 2.5,
+        "output_multiplier": 0.3,
+    },
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_every_kind_of_draft_is_loaded_for_all_modes_and_passes_the_check(tmp_path, variant):
+    """The check decodes in every mode and compares with plain decoding; seeded, so that the selector draws."""
+    loaded = load_pair_now(write_tiny_pair(tmp_path, **variant))
+    try:
+        assert loaded.modes == ("plain", "gpu", "ane", "mirror", "auto")
+        assert not loaded.missing
+        for temperature in (0.0, 1.5):
+            request = Check(loaded.pair, ("the cat", "a dog"), max_tokens=24, temperature=temperature, seed=4)
+            *_, verdict = PairCheck(loaded, request, lambda: False).events()
+            assert {mode.mode for mode in verdict.modes} == set(loaded.modes)
+            for mode in verdict.modes:
+                assert mode.equal == mode.prompts or mode.first_divergence.near_tie, mode
+    finally:
+        loaded.close()
+
+
+def test_a_draft_that_programs_cannot_express_is_run_in_mlx_with_the_reason(tmp_path):
+    loaded = load_pair_now(write_tiny_pair(tmp_path, **SECOND, rope_scaling={"rope_type": "dynamic", "factor": 2.0}))
+    assert loaded.modes == ("plain", "gpu", "auto")
+    assert loaded.missing.keys() == {"ane", "mirror"}
+    assert "its rope type dynamic is none that programs know" in loaded.missing["ane"]
+
+
+def said_of(drafter, target):
+    """What a drafter says behind some features: its logits, or its candidates' scores by token."""
+    context = DraftContext(drafter.config.num_hidden_layers)
+    target.set_taps(drafter.config.target_layer_ids)
+    context.queue(target.forward(mx.arange(20), target.make_cache()).taps)
+    said = drafter.propose(mx.array([3], dtype=mx.uint32), context, 7)
+    if isinstance(said, mx.array):
+        return np.array(said)
+    scores = np.concatenate([np.array(said.scores(row, mx.array([3]))) for row in range(len(said))])
+    return np.take_along_axis(scores, np.argsort(np.array(said.tokens), axis=1), axis=1)
+
+
 def test_a_draft_for_another_target_says_what_differs():
     with pytest.raises(PairMismatch, match="hidden size is 576, this target's 32"):
         load_drafter(assets.path("demo-draft"), tiny_target(), mx.float32)
@@ -86,7 +176,7 @@ def test_a_missing_tensor_is_refused_by_name(tiny_folder):
     mx.save_safetensors(str(file), weights)
     with pytest.raises(UnreadableModel) as caught:
         load_drafter(tiny_folder, tiny_target(), mx.float32)
-    assert "layers.1.self_attn.k_norm.weight" in caught.value.problem.detail
+    assert "layers.1.self_attn.k_norm.weight is missing" in caught.value.problem.sentence
 
 
 def test_a_tensor_of_wrong_shape_is_refused(tiny_folder):
@@ -94,7 +184,7 @@ def test_a_tensor_of_wrong_shape_is_refused(tiny_folder):
     weights = mx.load(str(file))
     weights["fc.weight"] = weights["fc.weight"][:, :-1]
     mx.save_safetensors(str(file), weights)
-    with pytest.raises(UnreadableModel):
+    with pytest.raises(UnreadableModel, match=r"fc.weight has the shape \[32, 63\], wanted is \[32, 64\]"):
         load_drafter(tiny_folder, tiny_target(), mx.float32)
 
 

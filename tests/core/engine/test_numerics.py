@@ -49,7 +49,7 @@ def test_a_pair_whose_programs_compute_something_else_does_without_them(
     other = write_draft(tmp_path / "other", config, random_weights(config, seed=5))
     programs = ane.CpuRuntime().load(other, width=16, context=512)
     begin = AneDrafter.__init__
-    monkeypatch.setattr(AneDrafter, "__init__", lambda self, folder, _, target: begin(self, folder, programs, target))
+    monkeypatch.setattr(AneDrafter, "__init__", lambda self, folder, _, *others: begin(self, folder, programs, *others))
     loaded = load_pair_now(tiny_pair)
     try:
         assert loaded.modes == ("plain", "gpu", "auto")

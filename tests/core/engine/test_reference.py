@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import mlx.core as mx
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlx.utils import tree_flatten
 
-from core.engine.context import DraftContext
-from core.engine.drafter_mlx import MlxDrafter
 from core.engine.session import Session
 from core.engine.target import Target
 from helpers.families import family_target
-from helpers.reference import MISTAKES, Array, NormOverAllChannels, ReferenceDraft, ReferenceLlamaLayer, relative_error
+from helpers.reference import MISTAKES, NormOverAllChannels, ReferenceLlamaLayer, relative_error
 from helpers.tiny import LAYERS, MASK, VOCABULARY, tiny_drafter, tiny_target
-
-TOLERANCE = 1e-5
-"""Relative (Frobenius) error of every delta in float32."""
-FAR = 1e-2
-"""A mistake differs by a thousand times the tolerance."""
+from helpers.twins import FAR, TOLERANCE, Twins, float64, target_matrices, too_far, weights_of
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
@@ -48,6 +39,13 @@ KINDS = {
     },
     "one key-value head": {"num_key_value_heads": 1, "head_dim": 16},
     "no shared heads": {"num_key_value_heads": 4},
+    "biases": {"attention_bias": True},
+    "biases, YaRN, eight layers": {
+        "attention_bias": True,
+        "rope_scaling": YARN,
+        "num_hidden_layers": 8,
+        "layer_types": (FULL,) * 8,
+    },
 }
 CHUNKS = {
     "none": [],
@@ -58,79 +56,6 @@ CHUNKS = {
     "up to the cache's growth": [255],
     "at the cache's growth": [250, 6],
 }
-
-
-def float64(array: mx.array) -> Array:
-    return np.array(array.astype(mx.float32)).astype(np.float64)
-
-
-def weights_of(module) -> dict[str, Array]:
-    return {name: float64(array) for name, array in tree_flatten(module.parameters())}
-
-
-class Twins:
-    """An MLX draft and a reference with its weights, that get the same rows."""
-
-    def __init__(self, drafter: MlxDrafter, kind: type[ReferenceDraft] = ReferenceDraft, **misread: object) -> None:
-        """The reference may be of a mistaken kind, or read another value in a field of the config."""
-        self.drafter = drafter
-        self.draft = drafter.draft
-        self.context = DraftContext(drafter.config.num_hidden_layers)
-        self.reference = kind(msgspec.structs.replace(drafter.config, **misread), weights_of(self.draft))
-        self.random = np.random.default_rng(5)
-
-    def ingest(self, chunks: Sequence[int]) -> None:
-        hidden, taps = self.draft.config.hidden_size, len(self.draft.config.target_layer_ids)
-        for rows in chunks:
-            features = self.random.standard_normal((rows, taps, hidden)).astype(np.float32)
-            features[0] *= 1000  # real taps have such rows
-            self.ingest_rows([mx.array(features[:, tap]) for tap in range(taps)])
-
-    def ingest_rows(self, taps: Sequence[mx.array]) -> None:
-        self.context.queue(taps)
-        self.drafter.ingest(self.context)
-        self.reference.ingest(np.concatenate([float64(tap) for tap in taps], axis=-1))
-
-    def errors(self) -> dict[str, float]:
-        """The relative error of each sublayer's and each layer's delta on random rows, and of a real block's logits.
-
-        The reference goes its own way from the block's embedding on: errors add up over the layers.
-        """
-        found = {}
-        config = self.draft.config
-        rows = mx.array(self.random.standard_normal((1, config.block_size, config.hidden_size)).astype(np.float32))
-        expected = float64(rows[0])
-        for i, (layer, view) in enumerate(zip(self.draft.layers, self.draft.views(self.context.caches), strict=True)):
-            attention = layer.self_attn(layer.input_layernorm(rows), self.draft.rope, view)
-            mlp = layer.mlp(layer.post_attention_layernorm(rows + attention))
-            output = layer(rows, self.draft.rope, view)
-            expected_attention = self.reference.attention(i, expected)
-            expected_mlp = self.reference.mlp(i, expected + expected_attention)
-            found[f"attention {i}"] = relative_error(float64(attention[0]), expected_attention)
-            found[f"mlp {i}"] = relative_error(float64(mlp[0]), expected_mlp)
-            delta = expected_attention + expected_mlp
-            found[f"layer {i}"] = relative_error(float64(output[0]) - float64(rows[0]), delta)
-            rows, expected = output, expected + delta
-        found["logits"] = relative_error(*self.logits(*target_matrices(self.drafter._target)))
-        return found
-
-    def logits(self, embedding: Array, head: Array, anchor: int = 7) -> tuple[Array, Array]:
-        """Logits of the block after `anchor`, the drafter's and the reference's, [block - 1, vocabulary]."""
-        config = self.draft.config
-        block = embedding[[anchor] + [config.mask_token_id] * (config.block_size - 1)]
-        proposed = self.drafter.propose(mx.array([anchor], dtype=mx.uint32), self.context, config.block_size - 1)
-        return float64(proposed), self.reference.logits(block, head)
-
-
-def target_matrices(target: Target) -> tuple[Array, Array]:
-    """The embedding as the target scales it, and the LM head, each [vocabulary, hidden]."""
-    embedding = float64(target.model.model.embed_tokens.weight)
-    head = float64(target.model.lm_head.weight) if "lm_head" in target.model else embedding
-    return embedding * getattr(target.model.model, "embedding_multiplier", 1.0), head
-
-
-def too_far(errors: dict[str, float]) -> dict[str, float]:
-    return {name: error for name, error in errors.items() if not error <= TOLERANCE}
 
 
 @pytest.fixture(scope="module")

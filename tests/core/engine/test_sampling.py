@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from core.engine.sampling import MAX_SEED, Sampler
+from core.engine.selector import Candidates
 from core.errors import BadRequest
 from core.protocol import GenerateOptions
 from helpers.decoding import forced_source, run, serial_source
+from helpers.random_drafts import SECOND
 from helpers.tiny import tiny_drafter, tiny_target
 
 PROMPT = [5, 17, 60, 3]
@@ -122,6 +124,86 @@ def test_a_row_depends_on_its_position_not_on_the_pass_it_stands_in(options):
         assert draws(count, position=start, seed=5, **options) == whole[start - 100 : start - 100 + count]
 
 
+# ------------------------------------------- candidates of the second generation
+
+
+def candidates(rows=2, anchor=4):
+    """Few tokens and sharp edges, so that a row's distribution is another one behind every token."""
+    random = np.random.default_rng(2)
+    names = ("logits", "rows", "predecessors", "successors")
+    shapes = ((rows, 4), (rows, 3), (len(LOGITS), 3), (len(LOGITS), 3))
+    made = {name: mx.array(random.standard_normal(shape)) for name, shape in zip(names, shapes, strict=True)}
+    tokens = mx.array([random.permutation(len(LOGITS))[:4].tolist() for _ in range(rows)])
+    return Candidates(anchor=mx.array([anchor]), tokens=tokens, **made)
+
+
+def row_of(said, row, before, seen, **options):
+    """[vocabulary]: the distribution of one row behind a token, from the definition of the score."""
+    a, b = np.array(said.predecessors, np.float64), np.array(said.successors, np.float64)
+    tokens, weights = said.tokens[row].tolist(), np.array(said.rows, np.float64)[row]
+    scores = [
+        float(logit) + sum(a[before, r] * weights[r] * b[token, r] for r in range(len(weights)))
+        for token, logit in zip(tokens, said.logits[row].tolist(), strict=True)
+    ]
+    found = np.zeros(len(LOGITS))
+    found[tokens] = expected(scores, [tokens.index(token) for token in seen if token in tokens], **options)
+    return found
+
+
+@pytest.mark.parametrize("options", FILTERS, ids=str)
+def test_chosen_candidates_follow_the_distribution_behind_the_one_before(options):
+    """Chi-squared of whole paths, each token behind the token drawn before it."""
+    said = candidates()
+    first = row_of(said, 0, 4, [3], **options)
+    paths = np.stack([first[token] * row_of(said, 1, token, [3, token], **options) for token in range(len(LOGITS))])
+    counts = np.zeros_like(paths)
+    for seed in range(1500):
+        one, two = sampler([3], seed=seed, **options).choose_in_turn(said, 20).tolist()
+        counts[one, two] += 1
+    assert_follows(counts.ravel(), paths.ravel())
+    assert abs(paths.sum() - 1) < 1e-9
+
+
+def test_the_check_of_paths_finds_a_draw_that_forgets_the_one_before():
+    said = candidates()
+    first = row_of(said, 0, 4, [])
+    paths = np.stack([first[token] * row_of(said, 1, 4, []) for token in range(len(LOGITS))])
+    counts = np.zeros_like(paths)
+    for seed in range(1500):
+        one, two = sampler(seed=seed).choose_in_turn(said, 20).tolist()
+        counts[one, two] += 1
+    with pytest.raises(AssertionError, match="chi-squared"):
+        assert_follows(counts.ravel(), paths.ravel())
+
+
+def test_candidates_are_drawn_with_the_noise_that_the_target_draws_with():
+    """Where the candidates' scores are the target's logits, the draft draws what the target does."""
+    tokens = mx.array([[3, 5, 0, 1, 4, 2]] * 3)
+    logits = mx.take_along_axis(rows(3), tokens, axis=1)
+    nothing = mx.zeros((len(LOGITS), 1))
+    said = Candidates(mx.array([0]), tokens, logits, mx.zeros((3, 1)), nothing, nothing)
+    for seed in range(60):
+        made = sampler(seed=seed)
+        assert made.choose_in_turn(said, 7).tolist() == made.choose(rows(3), 7, mx.array([0] * 3)).tolist()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_other_choices_of_a_row_are_its_next_best_candidates_in_order(temperature):
+    said, made = candidates(rows=4), sampler(temperature=temperature, seed=8)
+    tokens, others, certainties = made.choices_in_turn(said, 20, 3)
+    assert tokens.tolist() == made.choose_in_turn(said, 20).tolist()
+    for row, before in enumerate([4, *tokens.tolist()[:-1]]):
+        named = said.tokens[row].tolist()
+        scores = np.array(said.scores(row, mx.array([before])))[0]
+        if temperature:
+            scores = scores + np.array(made._noise_row(20 + row))[named]
+        order = np.argsort(-scores)
+        assert [tokens[row].item(), *others[row].tolist()] == [named[place] for place in order]
+        odds = np.exp(scores[order[:2]])
+        assert certainties[row].item() == pytest.approx(odds[0] / odds.sum(), abs=1e-5)
+    assert made.choices_in_turn(said, 20, 5)[1][:, 2:].tolist() == [[row[2]] * 3 for row in others.tolist()]
+
+
 def test_seeds_differ():
     assert draws(60, seed=5) != draws(60, seed=6)
     assert draws(60, seed=MAX_SEED) != draws(60, seed=MAX_SEED - 1)
@@ -184,15 +266,16 @@ def test_values_out_of_range_are_refused_by_name(name, value):
 # ------------------------------------------------------ samples of real answers
 
 
-def test_samples_of_a_real_draft_follow_the_targets_distribution():
+@pytest.mark.parametrize(("generation", "seeds"), [({}, 150), (SECOND, 200)], ids=["first generation", "second"])
+def test_samples_of_a_real_draft_follow_the_targets_distribution(generation, seeds):
     """Hot enough for the shared noise to make a random draft right often."""
     target, options = tiny_target(layers=1), {"temperature": 4.0}
-    drafter = tiny_drafter(target, num_target_layers=1, target_layer_ids=(0,))
+    drafter = tiny_drafter(target, num_target_layers=1, target_layer_ids=(0,), **generation)
 
     def answer(seed):
         return run(target, drafter, PROMPT, serial_source(drafter), max_tokens=9, seed=seed, **options)
 
-    assert_samples_follow(target, answer, options, seeds=150)
+    assert_samples_follow(target, answer, options, seeds)
 
 
 def test_samples_with_every_filter_follow_the_targets_distribution():

@@ -110,8 +110,45 @@ def test_what_is_no_config_is_refused(read, text):
 
 
 def test_other_architectures_are_refused_by_name(read, raw):
+    raw["architectures"] = ["DFlash3DraftModel"]
+    with pytest.raises(UnsupportedModel, match="DFlash3DraftModel"):
+        read(raw)
+
+
+SECOND = {"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": 256, "selector_top_k": 16}
+
+
+def test_the_second_generation_brings_its_sizes(read, raw):
     raw["architectures"] = ["DFlash2DraftModel"]
-    with pytest.raises(UnsupportedModel, match="DFlash2DraftModel"):
+    raw["dflash_config"] |= SECOND
+    config = read(raw)
+    assert {name: getattr(config, name) for name in SECOND} == SECOND
+    raw["architectures"] = ["DFlashDraftModel"]
+    assert not any(getattr(read(raw), name) for name in SECOND), "they mean nothing in the first generation"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        *((name, None, f"{name} is missing, which DFlash2DraftModel needs") for name in SECOND),
+        *((name, 0, f"{name} is 0, wanted is a whole number of at least 1") for name in SECOND),
+        ("conv_group_size", 7, "conv_group_size is 7, which does not divide hidden_size 576"),
+        ("conv_kernel_size", 9, "conv_kernel_size is 9, more than the block's 8 rows"),
+        ("selector_rank", "256", "selector_rank is '256', wanted is a whole number"),
+        ("selector_top_k", 10**6, "selector_top_k is 1000000"),
+    ],
+)
+def test_impossible_sizes_of_the_second_generation_are_refused(read, raw, field, value, reason):
+    raw["architectures"] = ["DFlash2DraftModel"]
+    raw["dflash_config"] |= {**SECOND, field: value}
+    with pytest.raises(UnreadableModel, match=reason):
+        read(raw)
+
+
+def test_a_selector_chooses_among_tokens_that_there_are(read, raw):
+    raw["architectures"], raw["vocab_size"] = ["DFlash2DraftModel"], 10
+    raw["dflash_config"] |= {**SECOND, "mask_token_id": 5}
+    with pytest.raises(UnreadableModel, match="selector_top_k is 16, but vocab_size is 10"):
         read(raw)
 
 

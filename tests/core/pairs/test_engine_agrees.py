@@ -12,7 +12,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import MODEL_REMAPPING
 
-from core.engine.drafter_mlx import load_drafter
+from core.engine.draft_weights import load_drafter
 from core.engine.gguf import load_gguf
 from core.engine.loader import load_target
 from core.engine.rollback import Transaction

@@ -84,7 +84,7 @@ def test_a_target_and_a_draft_on_disk_are_a_pair_of_paths(tiny_pair):
         (8, "qwen3-4b-4bit"),
         (16, "qwen3.5-9b-4bit"),
         (24, "qwen3-8b-8bit"),
-        (128, "qwen3.6-35b-a3b-4bit"),
+        (128, "qwen3.8-27b-4bit"),
     ],
 )
 def test_the_recommended_pair_goes_by_the_machines_memory_and_what_can_be_run(monkeypatch, gib, wanted):

@@ -58,6 +58,23 @@ def test_a_processor_takes_float32_where_weights_are_not_packed():
     assert packed < 1.2 * rows(memory_of("qwen3-4b", "qwen3-4b-4bit", device="gpu"))["target weights"]
 
 
+def test_a_packed_draft_stays_packed_on_a_gpu_and_is_unpacked_for_a_processor():
+    packed, plain = (
+        {d: rows(memory_of("qwen3-4b", "qwen3-4b-4bit", device=d, draft_bytes=size)) for d in ("gpu", "cpu")}
+        for size in (300_000_000, 1_074_854_400)
+    )
+    assert packed["gpu"]["draft weights"] == 300_000_000
+    assert packed["cpu"]["draft weights"] == plain["cpu"]["draft weights"] == 2 * plain["gpu"]["draft weights"]
+
+
+def test_the_candidate_selector_is_in_no_program():
+    draft = draft_facts(published("qwen3.8-27b"))
+    config = parse_draft_config(draft.config, "x")
+    selector = sum(t.bytes // 2 for name, t in draft.tensors.items() if name.startswith("candidate_selector."))
+    again = 3 * 5120 * 25600 + 2 * 5 * 2 * 1024 * 5120  # fc in 16 bits twice, keys and values in both `ingest`s too
+    assert program_bytes(config) == draft.weight_bytes // 2 - selector + again
+
+
 def test_weights_that_are_not_loaded_do_not_count():
     tensors = dict(target_facts(published("qwen3.5-9b"), "qwen3.5-9b-4bit").tensors)
     before = resident_bytes(tensors, "gpu")

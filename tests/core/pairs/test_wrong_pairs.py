@@ -71,8 +71,16 @@ WRONG_DRAFTS = {
     "huge block": ("block_size", 4096, "block_size is 4096, wanted is a whole number of at most 64"),
     "another architecture": ("architectures", ["LlamaForCausalLM"], "is not a DFlash draft"),
     "no architecture": ("architectures", ..., "is not a DFlash draft that Mirror SD can run (architectures: nothing)"),
-    "second generation": ("architectures", ["DFlash2DraftModel"], "DFlash2DraftModel (the second generation"),
-    "biases": ("attention_bias", True, "attention_bias is true"),
+    "second generation by name alone": (
+        "architectures",
+        ["DFlash2DraftModel"],
+        "dflash_config.conv_kernel_size is missing, which DFlash2DraftModel needs",
+    ),
+    "biases that are not there": (
+        "attention_bias",
+        True,
+        "self_attn.q_proj.bias is missing: 58 tensors are there, 78 are wanted",
+    ),
     "activation": ("hidden_act", "gelu", "activation is 'gelu', only 'silu'"),
     "negative size": ("hidden_size", -2560, "hidden_size is -2560, wanted is a whole number of at least 1"),
     "zero layers": ("num_hidden_layers", 0, "num_hidden_layers is 0, wanted is a whole number of at least 1"),
@@ -140,7 +148,12 @@ WRONG_TENSORS = {
     ),
     "shape": ("fc.weight", BF16, "fc.weight has the shape [7, 2560], wanted is [2560, 12800]"),
     "extra": ("lm_head.weight", BF16, "lm_head.weight is none that a DFlash draft has"),
-    "quantised": ("fc.weight", TensorFacts("U32", (1,), 4), "stored as BF16, U32; BF16, F16, F32 can be read"),
+    "another type": ("fc.weight", TensorFacts("U8", (1,), 1), "stored as BF16, U8; BF16, F16, F32, U32 can be read"),
+    "packed without scales": (
+        "fc.weight",
+        TensorFacts("U32", (2560, 1600), 16384000),
+        "fc.weight is packed, but fc.scales is missing: only MLX's affine quantisation can be read",
+    ),
 }
 
 
@@ -171,7 +184,7 @@ def test_a_mask_token_beyond_this_target_is_refused_with_both_numbers():
 
 def test_every_reason_is_given_not_only_the_first():
     target = changed(replace(TARGET, tensors=None), "hidden_size", 4096)
-    draft = changed(changed(DRAFT, "vocab_size", 160000), "attention_bias", True)
+    draft = changed(changed(DRAFT, "vocab_size", 160000), "hidden_act", "gelu")
     assert len(judge(target, draft).reasons) == 3
 
 

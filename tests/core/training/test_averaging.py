@@ -7,8 +7,9 @@ import sys
 import mlx.core as mx
 import pytest
 
-from core.engine.drafter_mlx import read_weights
+from core.engine.draft_weights import read_weights
 from core.errors import BadRequest, MissingFile
+from core.formats.draft_config import read_draft_config
 from core.training.averaging import average_drafts
 from helpers.random_drafts import random_weights, write_draft
 from helpers.tiny import tiny_config
@@ -24,7 +25,8 @@ def drafts(tmp_path):
 def test_every_weight_is_the_mean_of_its_kind(drafts, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["average_drafts.py", str(tmp_path / "mean"), *map(str, drafts)])
     script.main()
-    parts, mean = [read_weights(folder) for folder in drafts], read_weights(tmp_path / "mean")
+    folders = [*drafts, tmp_path / "mean"]
+    *parts, mean = [read_weights(folder, read_draft_config(folder)) for folder in folders]
     assert mean.keys() == parts[0].keys()
     for name, weight in mean.items():
         expected = sum(part[name].astype(mx.float32) for part in parts) / 3

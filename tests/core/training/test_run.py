@@ -12,7 +12,7 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
-from core.engine.drafter_mlx import load_draft
+from core.engine.draft_weights import load_draft
 from core.errors import BadRequest, UnreadableModel, UselessConversations
 from core.training.checkpoint import newest_state
 from core.training.run import Progress

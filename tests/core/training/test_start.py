@@ -10,6 +10,7 @@ from core.engine.drafter_mlx import DFlashDraft
 from core.errors import BadRequest, PairMismatch, UnsupportedModel
 from core.training.start import begin_from_draft, begin_from_target, spread_taps, unused_token
 from helpers.folders import write_draft_folder
+from helpers.random_drafts import SECOND
 from helpers.tiny import LAYERS, MASK, tiny_config, tiny_target
 
 
@@ -58,6 +59,8 @@ def test_another_draft_is_gone_on_from_with_another_block(tmp_path):
     [
         {"layer_types": ("full_attention", "sliding_attention"), "sliding_window": 8},
         {"is_causal": True},
+        {"attention_bias": True},
+        SECOND,
         {"final_logit_softcapping": 30.0},
     ],
 )

@@ -13,11 +13,22 @@ from core.engine.session import Session
 from core.engine.sources import PlainSource, SerialSource
 from core.protocol import GenerateOptions
 from helpers.decoding import run
-from helpers.programs import ScriptedSampler
+from helpers.programs import ScriptedSampler, TinyPrograms
+from helpers.random_drafts import SECOND
 from helpers.tiny import BLOCK
 
 PROMPT = [3, 14, 15, 9, 26]
 TOKENS = 40
+
+
+PUBLISHED = {"layer_types": ("sliding_attention",) * 2, "sliding_window": 20, "is_causal": False}
+
+
+@pytest.fixture(scope="module", params=[{}, {**SECOND, **PUBLISHED}], ids=["first generation", "second"])
+def tiny(request, tmp_path_factory):
+    made = TinyPrograms(tmp_path_factory.mktemp("programs") / "draft", **request.param)
+    yield made
+    made.thread.close()
 
 
 @pytest.fixture(scope="module", params=[0.0, 1.0], ids=["greedy", "seeded"])
