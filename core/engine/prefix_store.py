@@ -22,7 +22,8 @@ log = logging.getLogger("mirror_sd.prefix")
 
 SEGMENT_TOKENS = 512
 """Of a node at most: as much is forgotten at once."""
-
+_LONG_AGO = 1 << 40
+"""More than anything is ever used."""
 LIMIT_VARIABLE = "MIRROR_SD_PREFIX_CACHE_MB"
 """Names the environment variable with the limit in megabytes; 0 holds nothing."""
 _USUAL_LIMIT_MB = 1024
@@ -100,14 +101,20 @@ class PrefixStore:
         return Found(length, tuple(segments), None)
 
     def insert(
-        self, tokens: Sequence[int], copy_rows: Callable[[int, int], Rows], copy_end: Callable[[], EndState] | None
+        self,
+        tokens: Sequence[int],
+        copy_rows: Callable[[int, int], Rows],
+        copy_end: Callable[[], EndState] | None,
+        spare: bool = False,
     ) -> None:
         """Hold `tokens`, as far as there is room, and the state at their end where `copy_end` is given.
 
-        What is not held yet is asked for: `copy_rows` copies the rows of positions.
+        What is not held yet is asked for: `copy_rows` copies the rows of positions. `spare`: it takes no one's place,
+        and is the first to make room for others.
         """
         walk = self._walk(tokens)
         self._touch(walk.path)
+        used = self._now - _LONG_AGO if spare else self._now
         node, at = (walk.path[-1] if walk.path else self._root), walk.length
         if walk.partly is not None:
             at += walk.inside
@@ -117,15 +124,15 @@ class PrefixStore:
             node = self._split(walk.partly, walk.inside)
         while at < len(tokens):
             end = min(at + SEGMENT_TOKENS, len(tokens))
-            child = _Node(tuple(tokens[at:end]), copy_rows(at, end), node, used=self._now)
+            child = _Node(tuple(tokens[at:end]), copy_rows(at, end), node, used=used)
             node.children[tokens[at]] = child
             self.nbytes += rows_nbytes(child.rows)
-            if not self._make_room():
+            if not self._make_room(used):
                 self._remove(child)
                 break
             node, at = child, end
         if at == len(tokens) and copy_end is not None and node is not self._root:
-            self._hold_end(node, copy_end)
+            self._hold_end(node, copy_end, used)
         self._prune(node)
 
     def _walk(self, tokens: Sequence[int]) -> _Walk:
@@ -164,19 +171,19 @@ class PrefixStore:
         node.tokens, node.parent = node.tokens[at:], upper
         return upper
 
-    def _hold_end(self, node: _Node, copy_end: Callable[[], EndState]) -> None:
-        node.end_used = self._now
+    def _hold_end(self, node: _Node, copy_end: Callable[[], EndState], used: int) -> None:
         if node.end is None:
-            node.end = copy_end()
+            node.end, node.end_used = copy_end(), used
             self.nbytes += node.end.nbytes
-            if not self._make_room():
+            if not self._make_room(used):
                 self._drop_end(node)
+        node.end_used = max(node.end_used, used)
 
-    def _make_room(self) -> bool:
-        """Forget what was used longest ago until the limit holds. Returns whether it does: what is used now stays."""
+    def _make_room(self, used: int) -> bool:
+        """Forget what was used longest ago, and before `used`, until the limit holds. Returns whether it does."""
         while self.nbytes > self.limit_bytes:
-            leaves = [node for node in self._nodes() if not node.children and node.used < self._now]
-            ends = [node for node in self._nodes() if node.children and node.end and node.end_used < self._now]
+            leaves = [node for node in self._nodes() if not node.children and node.used < used]
+            ends = [node for node in self._nodes() if node.children and node.end and node.end_used < used]
             if not leaves and not ends:
                 return False
             if not ends or (leaves and min(leaf.used for leaf in leaves) <= min(node.end_used for node in ends)):

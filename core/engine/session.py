@@ -169,8 +169,9 @@ class Session:
         if self._prefixes is None:
             return self.trim_to(known)
         found = self._prefixes.find(prompt)
-        if known < self._prompt_rows - min(_MARK_ROWS, self._prompt_rows // 4):
-            self._hold_all()  # another conversation, or an earlier message: there may be a way back to this one
+        if known < self.length:
+            # What follows the last prompt is of less worth: an answer written anew, thinking that history leaves out.
+            self._hold_all(spare=known >= self._prompt_rows - _MARK_ROWS)
         if found.length > self._transaction.reach(known):
             self._restore(prompt, found)
         else:
@@ -188,21 +189,21 @@ class Session:
         if self.context is not None:
             self.context.restore(found.length, rows[of_target:], known)
 
-    def _hold_all(self) -> None:
+    def _hold_all(self, spare: bool) -> None:
         """Let the store hold everything that is committed."""
         if self.holds_ends and (mark := self._transaction.copy_mark()) is not None:
-            self._hold(mark[0], lambda: mark[1])
-        self._hold(self.length, self._transaction.copy_end if self.holds_ends else None)
+            self._hold(mark[0], lambda: mark[1], spare)
+        self._hold(self.length, self._transaction.copy_end if self.holds_ends else None, spare)
 
-    def _hold(self, length: int, copy_end: Callable[[], EndState] | None) -> None:
-        """Let the store hold the first `length` committed positions."""
+    def _hold(self, length: int, copy_end: Callable[[], EndState] | None, spare: bool = False) -> None:
+        """Let the store hold the first `length` committed positions; `spare` as `PrefixStore.insert` has it."""
         assert self._prefixes is not None
         if length == 0:
             return
         if self.context is not None and self.drafter is not None:
             self.drafter.ingest(self.context)  # the store has keys and values only, and those of MLX
         rows = self._transaction.rows() + (self.context.rows() if self.context else ())
-        self._prefixes.insert(self.tokens[:length], lambda first, end: slice_rows(rows, first, end), copy_end)
+        self._prefixes.insert(self.tokens[:length], lambda first, end: slice_rows(rows, first, end), copy_end, spare)
 
 
 def _common(tokens: Sequence[int], others: Sequence[int]) -> int:
