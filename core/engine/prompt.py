@@ -48,7 +48,7 @@ def shared_beginning(tokenizer: Tokenizer, messages: Sequence[ChatMessage], prom
     if first is None:
         return 0
     another = "1" if messages[first].content.lstrip().startswith("0") else "0"
-    changed = [*messages[:first], ChatMessage("user", another), *messages[first + 1 :]]
+    changed = [*messages[:first], ChatMessage("user", another)]
     pairs = zip(prompt, render_prompt(tokenizer, changed).ids, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
