@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import takewhile
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from core.engine.answer import Answer
@@ -230,6 +232,19 @@ def test_what_is_held_is_counted(ask):
     caches = [*ask.pair.session._transaction.caches, *ask.pair.session.context.caches]
     row_bytes = sum(cache.keys[..., :1, :].nbytes + cache.values[..., :1, :].nbytes for cache in caches)
     assert one == row_bytes * len(ask.known[0])
+
+
+def test_what_is_held_is_freed_with_the_session(ask):
+    left = []
+    for _ in range(2):  # the first time makes what stays for good
+        ask(FRANCE)
+        ask(WEATHER, system="Speak as a pirate.")
+        held = ask.pair.session.held_bytes
+        ask.pair.session = Session(ask.pair.target, ask.pair.drafter, PLENTY)
+        gc.collect()
+        left.append(mx.get_active_memory())
+    assert held > 40_000
+    assert left[1] - left[0] < held / 10
 
 
 # ------------------------------- targets that can go back to points only: their states
