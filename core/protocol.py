@@ -365,6 +365,8 @@ class Heartbeat(Message, frozen=True):
     """Sent every second while the worker lives, whatever its MLX thread does."""
 
     rss_bytes: int
+    held_bytes: int = 0
+    """Of the engine's memory, what earlier conversations take so that they need not be read again."""
 
 
 Event = (

@@ -158,6 +158,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             greatest=10_000,
         ),
     ] = 20
+    prefix_cache_mb: Annotated[
+        int,
+        _about(
+            "Speed",
+            "Memory for earlier conversations",
+            hint="What is held of them is not read again. Never more than a quarter of what is free. 0: nothing.",
+            unit="MB",
+            expert=True,
+            least=0,
+            greatest=1_000_000,
+        ),
+    ] = 1024
     target_threads: Annotated[
         int,
         _about(

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from core.activity import working
@@ -102,11 +102,12 @@ def take_standard_streams() -> tuple[int, int]:
     return requests, events
 
 
-def serve(requests: Requests, pipe: EventPipe, owner: str) -> None:
+def serve(requests: Requests, pipe: EventPipe, owner: str, pulse: Pulse) -> None:
     """Answer requests until `Shutdown`. Runs on the main thread, which owns MLX."""
     from core.engine.service import Service
 
     service = Service(owner)
+    pulse.held_bytes = service.held_bytes
     pipe.send(0, service.hello())
     for frame in requests:
         if isinstance(frame.body, Shutdown):
@@ -135,13 +136,25 @@ def _forward(events: Iterator[Event], pipe: EventPipe, request_id: int) -> None:
         pipe.send(request_id, Failed(problem))
 
 
-def _beat(pipe: EventPipe) -> None:
-    import psutil
+class Pulse:
+    """Tells every second that the worker lives, and what memory it takes; on a thread of its own."""
 
-    process, pause = psutil.Process(), threading.Event()
-    while True:
-        pipe.send(0, Heartbeat(process.memory_info().rss))
-        pause.wait(_HEARTBEAT_S)
+    def __init__(self, pipe: EventPipe) -> None:
+        self._pipe = pipe
+        self.held_bytes: Callable[[], int] = lambda: 0
+        """What of it is held of earlier conversations; called on the pulse's thread."""
+
+    def start(self) -> None:
+        """Begin to tell."""
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def _beat(self) -> None:
+        import psutil
+
+        process, pause = psutil.Process(), threading.Event()
+        while True:
+            self._pipe.send(0, Heartbeat(process.memory_info().rss, self.held_bytes()))
+            pause.wait(_HEARTBEAT_S)
 
 
 def main() -> int:
@@ -156,8 +169,9 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     requests, pipe = Requests(requests_fd), EventPipe(events_fd)
     requests.start()
-    threading.Thread(target=_beat, args=(pipe,), name="heartbeat", daemon=True).start()
-    serve(requests, pipe, owner)
+    pulse = Pulse(pipe)
+    pulse.start()
+    serve(requests, pipe, owner, pulse)
     return 0
 
 

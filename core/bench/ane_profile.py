@@ -135,7 +135,6 @@ def profile(
         reset_peak_memory()
         results = {mode: DepthMode(depth, mode) for mode in modes}
         progress(f"reading {depth} tokens")
-        loaded.session.trim_to(0)
         loaded.session.read(prompt)
         for mode in modes:
             _decode(loaded, prompt, mode, rows, min(_WARM_UP_TOKENS, max_tokens))  # takes the context to its draft

@@ -10,7 +10,7 @@ from typing import Protocol
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.fallback import FallbackSource
 from core.engine.loader import LoadedPair
-from core.engine.prompt import render_prompt
+from core.engine.prompt import render_prompt, shared_beginning
 from core.engine.sampling import Sampler
 from core.engine.source_auto import AutoSource
 from core.engine.sources import PlainSource, SerialSource, Source
@@ -60,13 +60,14 @@ class Answer:
 
         Raises `PromptTooLong` and the errors of the chat template.
         """
-        rendered = render_prompt(self._loaded.tokenizer, self._request.messages)
+        tokenizer, messages, session = self._loaded.tokenizer, self._request.messages, self._loaded.session
+        rendered = render_prompt(tokenizer, messages)
         prompt = rendered.ids
+        shared = shared_beginning(tokenizer, messages, prompt) if session.holds_ends else 0
         self._splitter = ThinkingSplitter(rendered.opens_thinking)
-        session = self._loaded.session
         finish: FinishReason = "cancelled"
         try:
-            for done, reused in session.prefill(prompt, self._cancelled):
+            for done, reused in session.prefill(prompt, self._cancelled, shared):
                 self._reused = reused
                 yield Prefill(done, len(prompt), reused)
         except Cancelled:

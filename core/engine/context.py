@@ -13,6 +13,7 @@ import numpy as np
 from mlx_lm.models.cache import KVCache
 
 import ane
+from core.engine.cache_copies import Rows, put_rows, rows_of
 
 MAX_PENDING_ROWS = 1024
 """Above this many queued rows the owner ingests them, to bound memory."""
@@ -94,6 +95,20 @@ class DraftContext:
         if self.running is not None and self._running_length > length:
             self.running.trim_to(length)
             self._running_length = length
+
+    def rows(self) -> Rows:
+        """All that `caches` hold, by layer; their arrays are longer than that."""
+        return tuple(rows_of(cache) for cache in self.caches)
+
+    def restore(self, length: int, rows: Rows, known: int) -> None:
+        """Let exactly these `length` positions be there; the first `known` are those that are there now.
+
+        The arrays are the caches' from now on.
+        """
+        self.trim_to(known)
+        self.take_pending()
+        for cache, arrays in zip(self.caches, rows, strict=True):
+            put_rows(cache, arrays, length)
 
     def level_caches(self, dtype: mx.Dtype) -> None:
         """Copy into `caches`, whose type is `dtype`, what only `running` has."""

@@ -22,6 +22,7 @@ from core.engine.drafter_mlx import MlxDrafter
 from core.engine.gguf import load_gguf
 from core.engine.loading import Loading, Part, earlier_times, keep_times
 from core.engine.numerics import compare
+from core.engine.prefix_store import usual_limit_bytes
 from core.engine.programs import Programs, load_programs
 from core.engine.sampling import Sampler
 from core.engine.session import Session
@@ -96,7 +97,8 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
             programs = yield from _checked_programs(loading, folder, target, drafter, cancelled)
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
-    session, programs_on = Session(target, drafter), programs.device() if programs else ""
+    session = Session(target, drafter, usual_limit_bytes())
+    programs_on = programs.device() if programs else ""
     loaded = LoadedPair(pair, target, tokenizer, drafter, session, PlainCost(), programs, programs_on, missing)
     yield from _part(loading, "plain", cancelled, lambda: _warm_up(loaded))
     if drafter is not None:

@@ -110,7 +110,6 @@ def decode_anew(
     `options` are those of sampling; `changed` is told of changes of mode. Raises `Cancelled`.
     """
     sampler = Sampler(options, loaded.target.vocab_size)
-    loaded.session.trim_to(0)
     loaded.session.read(prompt, cancelled)
     source = make_source(mode, loaded, sampler, changed)
     steps = list(decode(loaded.session, prompt[-1], source, sampler, limits, cancelled))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from core.engine.tokenizer import Tokenizer
 from core.protocol import ChatMessage
@@ -36,6 +37,20 @@ def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prom
     text = rendered.replace(mark, "")
     ids = tokenizer.encode(text, parse_special=True) if text == rendered else _encode(tokenizer, rendered, mark)
     return Prompt(tuple(ids), text, text.rstrip().endswith("<think>"))
+
+
+def shared_beginning(tokenizer: Tokenizer, messages: Sequence[ChatMessage], prompt: Sequence[int]) -> int:
+    """How many first tokens of `prompt`, the conversation's, other conversations have too: its system prompt.
+
+    Found by another first question, since templates have system prompts of their own. Raises as `render_prompt`.
+    """
+    first = next((place for place, message in enumerate(messages) if message.role == "user"), None)
+    if first is None:
+        return 0
+    another = "1" if messages[first].content.lstrip().startswith("0") else "0"
+    changed = [*messages[:first], ChatMessage("user", another)]
+    pairs = zip(prompt, render_prompt(tokenizer, changed).ids, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _unused_character(texts: Sequence[str]) -> str:

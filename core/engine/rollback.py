@@ -26,6 +26,7 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
 )
 
+from core.engine.cache_copies import EndState, Rows, copy_end, put_end, put_rows, rows_of
 from core.engine.recurrence import Recorder, Recording
 from core.engine.sliding_cache import SlidingCache
 from core.errors import UnsupportedCache
@@ -71,6 +72,7 @@ class Transaction:
         self._recurrent = [cache for cache in parts if isinstance(cache, ArraysCache)]
         self._windowed = [cache for cache in parts if isinstance(cache, _WINDOWED)]
         self._trimmable = [cache for cache in parts if not isinstance(cache, ArraysCache)]
+        self._whole = [cache for cache in parts if isinstance(cache, _WHOLE)]
         self._recorder = Recorder(layers, self._recurrent) if self._recurrent else None
         self.length = 0
         self._queued: deque[_Pass] = deque()
@@ -138,7 +140,7 @@ class Transaction:
             return length
         if self._mark is not None and self._mark.length > length:
             self._mark = None
-        if length and (self._recurrent or any(length < _least_length(cache) for cache in self._windowed)):
+        if length and not self._can_trim(length):
             return self._return_to_mark() if self._mark else self.cut(0)
         self.length = length
         if length == 0:
@@ -146,6 +148,44 @@ class Transaction:
                 _empty(cache)
         self._drop_from(length, [[None] * len(cache.cache) for cache in self._recurrent])
         return length
+
+    def reach(self, length: int) -> int:
+        """How many positions `cut` would leave."""
+        if length in (0, self.length) or self._can_trim(length):
+            return length
+        return self._mark.length if self._mark and self._mark.length <= length else 0
+
+    def rows(self) -> Rows:
+        """Of the caches that hold a row for every position; they are longer than what is committed."""
+        return tuple(rows_of(cache) for cache in self._whole)
+
+    def copy_end(self) -> EndState:
+        """What the other caches hold after the committed positions; waits. No pass may be queued."""
+        return copy_end([(cache, cache.state) for cache in self._windowed], self._states())
+
+    def copy_mark(self) -> tuple[int, EndState] | None:
+        """The point of `mark`, where there is one: its length, and what the other caches held; waits."""
+        if self._mark is None:
+            return None
+        windows = list(zip(self._windowed, self._mark.windows, strict=True))
+        return self._mark.length, copy_end(windows, self._mark.states)
+
+    def restore(self, length: int, rows: Rows, end: EndState | None) -> None:
+        """Let exactly these `length` positions be committed. `end` may be missing where no mark is ever needed.
+
+        The arrays are the caches' from now on. Raises `ValueError` while a pass is queued.
+        """
+        if self._queued:
+            raise ValueError(f"cannot restore {length} positions with {len(self._queued)} passes queued")
+        for cache, arrays in zip(self._whole, rows, strict=True):
+            put_rows(cache, arrays, length)
+        if end is not None:
+            put_end(self._windowed, self._recurrent, length, end)
+        self.length = length
+        self.mark()
+
+    def _can_trim(self, length: int) -> bool:
+        return not self._recurrent and all(length >= _least_length(cache) for cache in self._windowed)
 
     def _return_to_mark(self) -> int:
         assert self._mark is not None

@@ -62,6 +62,11 @@ class Service:
             ane_cpu_features=tuple(ane.cpu_features()),
         )
 
+    def held_bytes(self) -> int:
+        """What the loaded pair holds of earlier conversations. Any thread may ask."""
+        loaded = self._loaded
+        return loaded.session.held_bytes if loaded else 0
+
     def answer(self, request: Request, cancelled: IsCancelled) -> Generator[Event, None, None]:
         """The events that answer a request, the last one included. Raises `MirrorError` types."""
         if isinstance(request, Load):

@@ -285,6 +285,22 @@ def test_heartbeats_come_while_the_worker_is_busy(loop, make_client, tiny_pair):
     assert all(rss_bytes > 10_000_000 for rss_bytes in loop(scenario()))
 
 
+def test_heartbeats_tell_what_is_held_of_earlier_conversations(loop, make_client, tiny_pair):
+    async def scenario():
+        beats = asyncio.Queue()
+        client = make_client(on_event=lambda event: isinstance(event, Heartbeat) and beats.put_nowait(event.held_bytes))
+        await events_of(client, question(tiny_pair, "one", max_tokens=8))
+        assert await beats.get() == 0
+        await events_of(client, question(tiny_pair, "another", max_tokens=8))
+        while not await beats.get():
+            pass
+        await events_of(client, Unload())
+        while await beats.get():
+            pass
+
+    loop(scenario())
+
+
 def test_one_engine_a_machine(loop, make_client, tiny_pair):
     first, second = make_client("window"), make_client("terminal")
     loop(events_of(first, Load(tiny_pair)))

@@ -10,7 +10,7 @@ import core.engine  # noqa: F401  isort: skip
 from core.bench import synthetic
 from core.bench.simulate import LABEL
 from helpers.folders import write_tiny_pair
-from scripts import bench_ane_profile, simulate
+from scripts import bench_ane_profile, bench_prefix, simulate
 
 
 def run(main, monkeypatch, *arguments: str) -> int:
@@ -80,3 +80,16 @@ def test_a_block_larger_than_the_drafts_is_refused(monkeypatch, capsys, tmp_path
         == 1
     )
     assert "between 2 and 8" in capsys.readouterr().err
+
+
+def test_what_held_conversations_save_is_measured(monkeypatch, capsys, tmp_path):
+    pair = write_tiny_pair(tmp_path)
+    path = tmp_path / "prefix.json"
+    arguments = ["--target", pair.target, "--draft", pair.draft, "--lengths", "200", "--runs", "2", "--json", str(path)]
+    assert run(bench_prefix.main, monkeypatch, *arguments) is None
+    assert "second chat, nothing held" in capsys.readouterr().out
+    rows = {row["name"]: row for row in json.loads(path.read_text())["rows"]}
+    (held,) = (name for name in rows if name.endswith("tokens held"))
+    assert 190 <= int(held.split()[-3]) <= 210
+    # 2 layers of the target and 2 of the draft, 2 heads of 8 channels, keys and values, 4 bytes
+    assert rows["200-token system prompt, held for each 1,000 tokens"]["value"] == pytest.approx(0.512)
