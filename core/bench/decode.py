@@ -88,7 +88,7 @@ class OurMode:
         """Read the whole prompt, then decode."""
         began_s = time.perf_counter()
         steps = decode_anew(
-            self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.width or self.loaded.block_size)
+            self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.width or self.loaded.most_rows)
         )
         self.steps += steps[1:]
         self.step_s += [after.done_s - before.done_s for before, after in pairwise(steps)]
@@ -182,7 +182,7 @@ def long_answer_rows(loaded: LoadedPair, prompts: Mapping[str, Sequence[int]], r
         for index in range(runs):
             modes: list[Mode] = ["plain", "auto"] if index % 2 else ["auto", "plain"]
             for mode in modes:
-                steps = decode_anew(loaded, prompt, mode, Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.block_size))
+                steps = decode_anew(loaded, prompt, mode, Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.most_rows))
                 speeds[mode].append(tokens_per_second(steps))
         what = f"auto: {_LONG_ANSWER_TOKENS} tokens of {name}"
         ratios = sorted(mine / plain for mine, plain in zip(speeds["auto"], speeds["plain"], strict=True))
