@@ -52,7 +52,7 @@ class Tokenizer:
 
     @classmethod
     def from_gguf(cls, info: GgufInfo) -> Tokenizer:
-        """Byte-level BPE from the metadata of a GGUF file.
+        """From the metadata of a GGUF file: byte-level BPE, or SentencePiece's BPE by scores.
 
         Raises `UnsupportedModel` for other tokenizers and pre-tokenizers, `UnreadableModel` where data is
         missing or contradicts itself.
