@@ -48,8 +48,8 @@ class AutoSource(Source):
 
     def needs_no_outcome(self) -> bool:
         """See `Source`: after a plain step the choice hangs on what it came to only where that may be a repeat."""
-        if self._under_way.mode == "plain" and not self._may_look_up():
-            self._next = self._choose(self.block_size, 0)
+        if self._under_way.mode == "plain":
+            self._next = None if self._may_look_up() else self._choose(self.block_size, 0)
         return self._next is not None and self._next.mode == "plain"
 
     def settled(self, step: Settled) -> None:

@@ -39,7 +39,7 @@ def tiny_folder(tmp_path):
 
 
 def test_the_demo_pair_is_ready_and_measured(demo):
-    assert demo.modes == ("plain", "gpu", "ane", "mirror", "auto")
+    assert demo.modes == ("plain", "lookup", "gpu", "ane", "mirror", "auto")
     assert not demo.missing
     assert demo.block_size == 8
     assert len(demo.target.layers) == 30
