@@ -135,7 +135,7 @@ def test_cancel_in_the_middle_of_a_check(loop, make_client, tiny_pair):
 
 def test_a_check_that_cannot_be_made_is_told(loop, make_client, tiny_pair):
     client = make_client()
-    *_, failed = loop(events_of(client, Check(Pair("target alone", tiny_pair.target, None), ("the cat",))))
+    *_, failed = loop(events_of(client, Check(Pair("target alone", tiny_pair.target, None), ("the cat",), 4, ("gpu",))))
     assert failed.problem.kind == "BadRequest"
     assert "has no draft" in failed.problem.sentence
 
