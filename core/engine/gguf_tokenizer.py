@@ -88,8 +88,8 @@ def _sentencepiece(info: GgufInfo, tokens: list[str]) -> tokenizers.Tokenizer:
             unk_token=None if unknown is None else tokens[unknown],
         )
     )
-    first = [normalizers.Prepend("▁")] if prefix else []
-    backend.normalizer = normalizers.Sequence([*first, normalizers.Replace(" ", "▁")])
+    scheme = "first" if prefix else "never"
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=scheme, split=False)
     last = [decoders.Strip(" ", 1, 0)] if prefix else []
     backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *last])
     _add_tokens(info, backend, tokens)
