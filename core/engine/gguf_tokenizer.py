@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from core.errors import UnsupportedModel
@@ -32,8 +32,13 @@ def hugging_face_from_gguf(info: GgufInfo) -> PreTrainedTokenizerFast:
     roles = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
     ids = {role: _token_id(info, key, len(tokens)) for key, role in roles.items()}
     template = info.metadata.get("tokenizer.chat_template")
+    backend = _backend(info, tokens)
+    if info.metadata.get("tokenizer.ggml.add_bos_token") is True and (first := ids["bos"]) is not None:
+        backend.post_processor = processors.TemplateProcessing(
+            single=["B:0", "$A:0"], special_tokens=[{"id": "B", "ids": [first], "tokens": [tokens[first]]}]
+        )
     return PreTrainedTokenizerFast(
-        tokenizer_object=_backend(info, tokens),
+        tokenizer_object=backend,
         chat_template=template if isinstance(template, str) else None,
         **{f"{role}_token": tokens[i] for role, i in ids.items() if i is not None},
     )

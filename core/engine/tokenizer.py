@@ -94,6 +94,11 @@ class Tokenizer:
             template = template.get("default")
         return template if isinstance(template, str) else None
 
+    @property
+    def first_ids(self) -> tuple[int, ...]:
+        """What the model wants before a text of its own: its beginning-of-text token, or nothing."""
+        return tuple(self._backend.encode("", add_special_tokens=True).ids)
+
     def encode(self, text: str, *, parse_special: bool) -> list[int]:
         """Ids of `text`, no beginning-of-text token added.
 
