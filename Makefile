@@ -15,7 +15,7 @@ run: ready ## Build and open the window
 	$(UV) run mirror-sd
 
 test: ready ## Run the Python tests (ARGS="..." goes to pytest)
-	$(UV) run pytest $(ARGS)
+	$(UV) run --group gemma pytest $(ARGS)
 
 bench: ready ## Measure plain and speculative decoding on this machine
 	$(UV) run mirror-sd bench

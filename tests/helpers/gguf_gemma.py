@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sentencepiece import SentencePieceProcessor
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from helpers.gguf_files import TYPE_IDS, Array, Int32, UInt32, tensor_bytes, write_gguf
 
@@ -143,3 +146,20 @@ def _rope(x: Array, base: float) -> Array:
 
 def _gelu(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def sentencepiece(vocabulary: Iterable[tuple[str, float, int]], *, space_before: bool) -> SentencePieceProcessor:
+    """SentencePiece itself, with a vocabulary that begins with `CONTROLS`."""
+    proto = ModelProto()
+    for text, score, kind in vocabulary:
+        proto.pieces.add(piece=text.replace(" ", "▁"), score=score, type=kind)
+    trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
+    trainer.model_type, trainer.byte_fallback, trainer.vocab_size = 2, True, len(proto.pieces)
+    for index, (role, text) in enumerate(zip(("pad", "eos", "bos", "unk"), CONTROLS, strict=True)):
+        setattr(trainer, f"{role}_id", index)
+        setattr(trainer, f"{role}_piece", text)
+    normalizer.name, normalizer.add_dummy_prefix = "identity", space_before
+    normalizer.remove_extra_whitespaces, normalizer.escape_whitespaces = False, True
+    processor = SentencePieceProcessor()
+    processor.LoadFromSerializedProto(proto.SerializeToString())
+    return processor

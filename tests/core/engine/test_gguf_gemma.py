@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx import nn
 from mlx_lm.models.cache import KVCache
-from sentencepiece import SentencePieceProcessor
-from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from core.engine.gguf import load_gguf
 from core.engine.loader import load_target
@@ -99,18 +97,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Our tokenizer, and SentencePiece itself with the same vocabulary."""
     path = tmp_path_factory.mktemp("gemma") / "tiny.gguf"
     gemma.write_tiny_gemma(path, tokenizer__ggml__add_space_prefix=request.param)
-    proto = ModelProto()
-    for text, score, kind in gemma.vocabulary():
-        proto.pieces.add(piece=text.replace(" ", "▁"), score=score, type=kind)
-    trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
-    trainer.model_type, trainer.byte_fallback, trainer.vocab_size = 2, True, len(proto.pieces)
-    for index, (role, text) in enumerate(zip(("pad", "eos", "bos", "unk"), gemma.CONTROLS, strict=True)):
-        setattr(trainer, f"{role}_id", index)
-        setattr(trainer, f"{role}_piece", text)
-    normalizer.name, normalizer.add_dummy_prefix = "identity", request.param
-    normalizer.remove_extra_whitespaces, normalizer.escape_whitespaces = False, True
-    theirs = SentencePieceProcessor()
-    theirs.LoadFromSerializedProto(proto.SerializeToString())
+    theirs = gemma.sentencepiece(gemma.vocabulary(), space_before=request.param)
     return Tokenizer.from_gguf(read_gguf(path)), theirs
 
 
