@@ -16,7 +16,7 @@ run: ready ## Build and open the window
 
 # A process of tests for each core, so one thread of OpenBLAS in each: more would wait for each other, spinning.
 test: ready ## Run the Python tests (ARGS="..." goes to pytest)
-	OPENBLAS_NUM_THREADS=1 $(UV) run pytest --numprocesses auto --dist worksteal $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(UV) run --group gemma pytest --numprocesses auto --dist worksteal $(ARGS)
 
 bench: ready ## Measure plain and speculative decoding on this machine
 	$(UV) run mirror-sd bench

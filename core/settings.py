@@ -41,6 +41,7 @@ _FOLDER = r"^([/~][^\0]*)?\Z"
 _MODES: dict[str, str] = {
     "auto": "Whatever is fastest, as measured",
     "plain": "Plain decoding",
+    "lookup": "Repeats of the conversation, without a draft",
     "gpu": "Draft on the GPU",
     "ane": "Draft on the Neural Engine",
     "mirror": "Draft on the Neural Engine, beside the target",

@@ -10,9 +10,17 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from peers.launch import dflash_peer, exported_target, mlx_lm_peer
+from peers.launch import dflash_peer, exported_target, mlx_lm_peer, mlx_lm_speculative_peer
 
-from core.bench.decode import OurMode, decode_rows, first_token_rows, long_answer_rows, measure_in_turns, peer_measure
+from core.bench.decode import (
+    SPECULATIVE_PEER,
+    OurMode,
+    decode_rows,
+    first_token_rows,
+    long_answer_rows,
+    measure_in_turns,
+    peer_measure,
+)
 from core.bench.prompts import PROMPTS, RANDOM_WORDS
 from core.bench.rows import markdown_table, report, write_json
 from core.cpu_compiler import compiler_environment
@@ -37,6 +45,9 @@ def main() -> None:
         "--width", type=int, metavar="N", help="rows of our verifications; the draft's block if left out"
     )
     parser.add_argument("--skip-dflash", action="store_true", help="do not measure the public dflash package")
+    parser.add_argument(
+        "--second-model", metavar="DIR", help="also measure mlx-lm speculating with this model; `self` takes the target"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     os.environ.update(compiler_environment())  # as in a worker
@@ -49,6 +60,9 @@ def main() -> None:
         ours = [OurMode(loaded, mode, arguments.width) for mode in loaded.modes]
         systems = {"mlx-lm stream_generate": peer_measure(mlx_lm), **{mode.name: mode for mode in ours}}
         versions = dict(mlx_lm.versions)
+        if arguments.second_model:
+            second = model if arguments.second_model == "self" else Path(arguments.second_model)
+            systems[SPECULATIVE_PEER] = peer_measure(stack.enter_context(mlx_lm_speculative_peer(model, second)))
         if not arguments.skip_dflash:
             dflash = stack.enter_context(dflash_peer(model, loaded.pair.draft or ""))
             systems["dflash"] = peer_measure(dflash)

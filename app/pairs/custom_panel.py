@@ -41,7 +41,7 @@ class CustomPanel(QFrame):
         set_kind(self, "pair-card")
         self.setAccessibleName("A pair of your own")
         self.target = _field("Target: a folder, a GGUF file, or owner/name on the hub")
-        self.draft = _field("DFlash draft: a folder, or owner/name on the hub")
+        self.draft = _field("DFlash draft: a folder, or owner/name on the hub; may stay empty")
         self.check = push_button("Check", "Tell whether the two fit; nothing is downloaded")
         self.add = push_button("Add to the list", "Show this pair among the others")
         set_kind(self.add, "primary")

@@ -22,26 +22,27 @@ class CustomPair:
     """What the user named, and what was found out about it."""
 
     target: str
-    draft: str
+    draft: str | None
+    """None for a target alone."""
     inspection: Inspection
 
     @property
     def id(self) -> str:
         """Tells it from the catalog's rows, whose ids have no space."""
-        return f"{self.target} + {self.draft}"
+        return f"{self.target} + {self.draft or 'no draft'}"
 
 
 def inspect_custom(
     target: str, draft: str, catalog: Catalog, found: Iterable[FoundModel], hub: HubSettings
 ) -> CustomPair:
-    """Judge two models, each by path or hub id. Reads the disk and asks the hub: not for the event loop.
+    """Judge two models, each by path or hub id; the target alone where `draft` is empty.
 
-    Raises as `inspect` does.
+    Reads the disk and asks the hub: not for the event loop. Raises as `inspect` does.
     """
     target, draft = _full_name(target, catalog), _full_name(draft, catalog)
     draft = demo_draft() if draft == DEMO else draft
     target = demo_pair().target if target == DEMO else target
-    return CustomPair(target, draft, inspect(target, draft, catalog, found, remote=HubFacts(hub)))
+    return CustomPair(target, draft or None, inspect(target, draft or None, catalog, found, remote=HubFacts(hub)))
 
 
 def _full_name(name: str, catalog: Catalog) -> str:
@@ -53,20 +54,20 @@ def _full_name(name: str, catalog: Catalog) -> str:
 def custom_row(pair: CustomPair, found: Iterable[FoundModel]) -> PairRow:
     """The row, with what is on disk now."""
     places = {model.name: model.path for model in reversed(list(found))}
-    target_path, draft_path = _place(pair.target, places), _place(pair.draft, places)
+    target_path, draft_path = _place(pair.target, places), _place(pair.draft, places) if pair.draft else None
     inspection = pair.inspection
     facts = {fact.what: fact.value for fact in inspection.target}
     return PairRow(
         id=pair.id,
-        name=f"{_short(pair.target)} + {_short(pair.draft)}",
+        name=f"{_short(pair.target)} + {_short(pair.draft) if pair.draft else 'no draft'}",
         precision=facts.get("precision", ""),
         good_at="Your own choice.",
         target_repo=None if os.path.exists(pair.target) else pair.target,
         target_revision="main",
-        draft_repo=None if os.path.exists(pair.draft) else pair.draft,
+        draft_repo=None if pair.draft is None or os.path.exists(pair.draft) else pair.draft,
         draft_revision="main",
         download_bytes=0,
-        state=_state(target_path, draft_path),
+        state=_state(target_path, draft_path if pair.draft else target_path),
         target_path=target_path,
         draft_path=draft_path,
         compatibility=inspection.compatibility,
@@ -74,6 +75,7 @@ def custom_row(pair: CustomPair, found: Iterable[FoundModel]) -> PairRow:
         preparation=inspection.preparation,
         problem="",
         recommended=False,
+        with_draft=pair.draft is not None,
     )
 
 

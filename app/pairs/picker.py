@@ -54,7 +54,7 @@ class PairPicker(QDialog):
         self.search.setClearButtonEnabled(True)
         self.fitting = QCheckBox("Fits this machine")
         self.downloaded = QCheckBox("Downloaded")
-        self.own = push_button("A pair of your own", "Name a target and a draft by folder or hub id")
+        self.own = push_button("A pair of your own", "Name a target, and a draft if there is one, by folder or hub id")
         self.own.setCheckable(True)
         self.custom = CustomPanel()
         self.custom.hide()

@@ -83,7 +83,9 @@ class PickerModel(QObject):
 
     def first_try(self) -> Card | None:
         """The pair whose draft ships with Mirror SD and whose target the hub has: the smallest download."""
-        return next((card for card in self._cards.values() if card.row.target_repo and not card.row.draft_repo), None)
+        rows = (card.row for card in self._cards.values())
+        shipped = (row for row in rows if row.target_repo and row.with_draft and not row.draft_repo)
+        return next((self._cards[row.id] for row in shipped), None)
 
     def under_way(self) -> tuple[PairProgress, ...]:
         """Downloads that have not ended."""
@@ -152,7 +154,7 @@ class PickerModel(QObject):
         requests = []
         if row.target_path is None:
             requests.append(_request(row.target_repo, row.target_revision, row.name))
-        if row.draft_path is None:
+        if row.draft_path is None and row.with_draft:
             requests.append(_request(row.draft_repo, row.draft_revision, row.name))
         plans = await asyncio.gather(*(self._ask(request) for request in requests))
         return replace(card, step="consent", plans=tuple(plans))
@@ -264,10 +266,8 @@ class PickerModel(QObject):
     async def _inspect(self, target: str, draft: str) -> None:
         listing = self._listing
         try:
-            if listing is None or not target or not draft:
-                raise BadRequest(
-                    "Name a target and a draft.", "Each is a folder, a GGUF file, or a hub id: owner/name."
-                )
+            if listing is None or not target:
+                raise BadRequest("Name a target.", "A folder, a GGUF file, or a hub id: owner/name.")
             custom = await asyncio.to_thread(
                 inspect_custom, target, draft, listing.catalog, listing.found, self._sources.hub
             )

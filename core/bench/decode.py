@@ -38,6 +38,7 @@ class Measured:
     steps: int
 
 
+SPECULATIVE_PEER = "mlx-lm with a second model"
 Measure = Callable[[Sequence[int], int], Measured]
 """Answers (prompt ids, max_tokens) once."""
 
@@ -88,7 +89,7 @@ class OurMode:
         """Read the whole prompt, then decode."""
         began_s = time.perf_counter()
         steps = decode_anew(
-            self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.width or self.loaded.block_size)
+            self.loaded, prompt, self.mode, Limits(max_tokens, frozenset(), self.width or self.loaded.most_rows)
         )
         self.steps += steps[1:]
         self.step_s += [after.done_s - before.done_s for before, after in pairwise(steps)]
@@ -126,14 +127,19 @@ def decode_rows(ours: Sequence[OurMode], results: dict[str, Runs]) -> list[Row]:
             row(f"{mode.name}: speed", "tok/s", _speed(results, mode.name), _speed(results, plain.name), plain.name)
         )
         rows.append(row(f"{mode.name}: tokens per step", "tokens", results[mode.name].tokens_per_step))
+    if SPECULATIVE_PEER in results:
+        peer = results[SPECULATIVE_PEER]
+        rows.append(row(f"{SPECULATIVE_PEER}: speed", "tok/s", peer.tokens_per_second, _speed(results, theirs), theirs))
+        rows.append(row(f"{SPECULATIVE_PEER}: tokens per step", "tokens", peer.tokens_per_step))
     if "dflash" in results:
         peer = results["dflash"]
         rows.append(row("dflash: speed", "tok/s", peer.tokens_per_second))
         for mode in others:
             mine = _speed(results, mode.name)
             rows.append(row(f"{mode.name}: speed", "tok/s", mine, peer.tokens_per_second, "dflash"))
-        accepted = results[others[0].name].tokens_per_step
-        rows.append(row(f"{others[0].name}: tokens per step", "tokens", accepted, peer.tokens_per_step, "dflash"))
+        drafting = next(mode for mode in others if mode.mode != "lookup")
+        accepted = results[drafting.name].tokens_per_step
+        rows.append(row(f"{drafting.name}: tokens per step", "tokens", accepted, peer.tokens_per_step, "dflash"))
     return rows + [each for mode in ours for each in _step_rows(mode, plain)]
 
 
@@ -182,7 +188,7 @@ def long_answer_rows(loaded: LoadedPair, prompts: Mapping[str, Sequence[int]], r
         for index in range(runs):
             modes: list[Mode] = ["plain", "auto"] if index % 2 else ["auto", "plain"]
             for mode in modes:
-                steps = decode_anew(loaded, prompt, mode, Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.block_size))
+                steps = decode_anew(loaded, prompt, mode, Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.most_rows))
                 speeds[mode].append(tokens_per_second(steps))
         what = f"auto: {_LONG_ANSWER_TOKENS} tokens of {name}"
         ratios = sorted(mine / plain for mine, plain in zip(speeds["auto"], speeds["plain"], strict=True))

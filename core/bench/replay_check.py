@@ -59,6 +59,7 @@ def check_replay(
 ) -> list[Checked]:
     """Decode the trace's first `prompts` for real in every mode, in turns, and replay them with the times they took.
 
+    A trace says nothing of prompt lookup: that mode is left out, and `auto` is replayed without it.
     Raises `BadRequest` where the trace is of another draft, or has other texts than the pair gives.
     """
     if loaded.pair.draft is None or weights_sha256(Path(loaded.pair.draft)) != trace.draft_sha256:
@@ -66,9 +67,9 @@ def check_replay(
     if prompts < 2:
         raise BadRequest("A check needs at least two prompts: one to learn costs from, one to judge them on.")
     used = replace(trace, prompts=trace.prompts[:prompts], answers=trace.answers[:prompts])
-    real: dict[Mode, list[list[_Timed]]] = {mode: [] for mode in loaded.modes}
+    real: dict[Mode, list[list[_Timed]]] = {mode: [] for mode in loaded.modes if mode != "lookup"}
     for index, prompt in enumerate(used.prompts):
-        for mode in loaded.modes:
+        for mode in real:
             progress(f"prompt {index + 1} of {len(used.prompts)}, mode {mode}")
             real[mode].append(_decode(loaded, used, index, prompt, mode, rows))
     assert loaded.programs is not None

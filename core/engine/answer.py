@@ -13,6 +13,7 @@ from core.engine.loader import LoadedPair
 from core.engine.prompt import render_prompt, shared_beginning
 from core.engine.sampling import Sampler
 from core.engine.source_auto import AutoSource
+from core.engine.source_lookup import LookupSource
 from core.engine.sources import PlainSource, SerialSource, Source
 from core.engine.sources_ane import AneSource, MirrorSource
 from core.engine.spans import Span
@@ -194,16 +195,15 @@ def check_options(options: GenerateOptions, loaded: LoadedPair) -> int:
         )
     if options.mode not in loaded.modes:
         raise BadRequest(
-            f"{loaded.pair.name} has no draft, so it cannot decode in mode {options.mode}.", "Choose mode plain."
+            f"{loaded.pair.name} has no draft, so it cannot decode in mode {options.mode}.", "Choose mode auto."
         )
     if options.max_tokens < 1:
         raise BadRequest(f"An answer needs at least one token, not {options.max_tokens}.")
     if options.mode == "plain" or options.width is None:
-        return max(loaded.block_size, 1)
-    if not 1 <= options.width <= loaded.block_size:
-        raise BadRequest(
-            f"The width must lie between 1 and {loaded.block_size}, the draft's block, not {options.width}."
-        )
+        return loaded.most_rows
+    if not 1 <= options.width <= loaded.most_rows:
+        block = ", the draft's block" if loaded.drafter else ""
+        raise BadRequest(f"The width must lie between 1 and {loaded.most_rows}{block}, not {options.width}.")
     return options.width
 
 
@@ -222,9 +222,11 @@ def make_source(mode: Mode, loaded: LoadedPair, sampler: Sampler, changed: OnCha
     """The source of proposals for a mode that the pair has."""
     if mode == "auto" and loaded.controller is not None:
         make = partial(_drafting, loaded=loaded, sampler=sampler, changed=changed)
-        return AutoSource(loaded.session, loaded.block_size, loaded.controller, make, partial(changed, cause="choice"))
+        return AutoSource(loaded.session, loaded.most_rows, loaded.controller, make, partial(changed, cause="choice"))
     if mode in ("plain", "auto"):
         return PlainSource()
+    if mode == "lookup":
+        return LookupSource(loaded.session, loaded.most_rows)
     return _drafting(mode, loaded, sampler, changed)
 
 

@@ -29,12 +29,14 @@ class Acceptance:
     position that is hardly ever reached says nothing of its own.
     """
 
-    _FIRST_GUESS = 0.8
-    """High: a draft that is tried and loses is soon known, one that is not tried never."""
     _SHARED_WEIGHT = 3
 
-    def __init__(self, proposals: int) -> None:
-        self._all = Average(self._FIRST_GUESS)
+    def __init__(self, proposals: int, guess: float = 0.8) -> None:
+        """Blocks have so many proposals. `guess` is what is believed of one before any was judged.
+
+        It is high for drafts: one that is tried and loses is soon known, one that is not tried never.
+        """
+        self._all = Average(guess)
         self._right = [0.0] * proposals
         self._judged = [0.0] * proposals
         """By position, both fading: proposals that were right where all before them were, and that were judged."""
@@ -64,6 +66,28 @@ class Acceptance:
         return tokens
 
 
+class RepeatAcceptance:
+    """The same for what followed an earlier repeat of the text's end, by how long that repeat is."""
+
+    def __init__(self, proposals: int) -> None:
+        self._by_length = {least: Acceptance(proposals, guess) for least, guess in _GUESSES.items()}
+
+    def of(self, length: int) -> Acceptance:
+        """What is known of repeats of this length (3 tokens at least)."""
+        return self._by_length[max(least for least in self._by_length if least <= length)]
+
+    def every(self) -> tuple[Acceptance, ...]:
+        """What is known of each length."""
+        return tuple(self._by_length.values())
+
+    def doubt(self) -> None:
+        """Another text begins."""
+        for acceptance in self._by_length.values():
+            acceptance.doubt()
+
+
+_GUESSES = {3: 0.5, 5: 0.7, 8: 0.85}
+"""How often a repeat is believed to go on by one token more, by its least length."""
 _KEPT = 0.97
 """What an older block counts against the one after it."""
 _DOUBTED = 2.0

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -21,13 +20,17 @@ from core.engine.costs import Costs, costs_file, read_costs, write_costs
 from core.engine.draft_thread import DRAFT_TIMEOUT_S
 from core.engine.drafter import Drafter
 from core.engine.programs import Programs
+from core.engine.rollback import Transaction
 from core.engine.sampling import Sampler
 from core.engine.session import Session
+from core.engine.source_lookup import LOOKUP_ROWS
 from core.engine.target import Target
 from core.machine import usable_cores
 from core.pairs import Pair
 from core.protocol import GenerateOptions, Mode
 
+_MEASURE = "passes with their commit"
+"""What is measured, for the name of the file: costs that were measured otherwise are not read."""
 _ROWS = (1, 2, 3, 4, 6, 8, 12)
 """Passes that are timed, beside the widest; those between lie on lines."""
 _REPEATS = 3
@@ -43,9 +46,10 @@ def costs_of(pair: Pair, target: Target, drafters: dict[Mode, Drafter], programs
     """What is known of the loaded pair from an earlier time, or is measured now. Raises as `measure_costs` does."""
     runtime = programs.runs_on if programs else "none"
     threads = f"{usable_cores()} cores, {os.environ.get('OPENBLAS_NUM_THREADS')}"
-    about = [version("mlx"), ane.version(), runtime, str(mx.default_device()), repr(BLAS), threads]
+    about = [_MEASURE, version("mlx"), ane.version(), runtime, str(mx.default_device()), repr(BLAS), threads]
     path = costs_file([Path(part) for part in (pair.target, pair.draft) if part], about)
-    costs, most_rows = read_costs(path) if path else None, next(iter(drafters.values())).block_size
+    most_rows = next((drafter.block_size for drafter in drafters.values()), LOOKUP_ROWS)
+    costs = read_costs(path) if path else None
     if costs is None or costs.most_rows != most_rows or {*costs.draft_ms} != {*drafters}:
         costs = measure_costs(target, drafters, programs, most_rows)
         if path is not None:
@@ -56,12 +60,13 @@ def costs_of(pair: Pair, target: Target, drafters: dict[Mode, Drafter], programs
 def measure_costs(target: Target, drafters: dict[Mode, Drafter], programs: Programs | None, most_rows: int) -> Costs:
     """Time passes of up to `most_rows` rows, a whole block of each drafter with its LM head, and a pass beside a draft.
 
-    Raises `ane.AneError` and `DraftStopped` where the programs fail.
+    A pass is timed with what it takes to forget half of its rows: recurrent states are advanced once more.
+    Raises `ane.AneError` and `DraftStopped` where the programs fail, `UnsupportedCache` where rows cannot be forgotten.
     """
     timed = [*(rows for rows in _ROWS if rows < most_rows), most_rows]
     verify_ms = _verify_ms(target, timed, _start(target))
     every = range(1, most_rows + 1)
-    session = Session(target, next(iter(drafters.values())))
+    session = Session(target, next(iter(drafters.values()), None))
     session.read([_TOKEN] * 9)
     return Costs(
         # Noise must not make a longer pass look cheaper than a shorter one.
@@ -73,32 +78,37 @@ def measure_costs(target: Target, drafters: dict[Mode, Drafter], programs: Progr
     )
 
 
-def _start(target: Target) -> list[Any]:
+def _start(target: Target) -> Transaction:
     """Caches with one position."""
-    caches = target.make_cache()
-    _pass(target, 1, caches)
-    return caches
+    transaction = Transaction(target.make_cache(), target.layers)
+    _pass(target, 1, transaction)
+    return transaction
 
 
-def _verify_ms(target: Target, timed: Sequence[int], caches: list[Any]) -> npt.NDArray[np.float64]:
-    return np.array([_least_ms(partial(_pass, target, rows, caches)) for rows in timed])
+def _verify_ms(target: Target, timed: Sequence[int], transaction: Transaction) -> npt.NDArray[np.float64]:
+    return np.array([_least_ms(partial(_pass, target, rows, transaction)) for rows in timed])
 
 
-def _pass(target: Target, rows: int, caches: list[Any]) -> None:
-    """It stays in the caches: some cannot be trimmed, and a few positions more change nothing."""
-    forward = target.forward(mx.array([_TOKEN] * rows, dtype=mx.uint32), caches)
+def _pass(target: Target, rows: int, transaction: Transaction) -> None:
+    """Half of it stays in the caches: a few positions more change nothing."""
+    with transaction.begin(rows):
+        forward = target.forward(mx.array([_TOKEN] * rows, dtype=mx.uint32), transaction.caches)
     mx.eval(mx.argmax(forward.logits, axis=-1), forward.taps)
+    transaction.commit(-(-rows // 2))
+    # In an answer this waits for the next pass, which is not timed here.
+    mx.eval([cache.state for cache in transaction.caches])
 
 
 def _slopes(target: Target, verify_ms: npt.NDArray[np.float64], most_rows: int) -> npt.NDArray[np.float64]:
     """What a position adds to passes of one row and of the most, in milliseconds."""
-    caches = _start(target)
-    if not all(isinstance(cache, KVCache) for cache in caches):
+    transaction = _start(target)
+    if not all(isinstance(cache, KVCache) for cache in transaction.caches):
         return np.zeros(2)  # caches of other kinds are bounded, or most of them are
-    for cache in caches:
+    for cache in transaction.caches:
         batch, heads, _, head_dim = cache.keys.shape
         cache.update_and_fetch(*[mx.zeros((batch, heads, _DEPTH, head_dim), dtype=cache.keys.dtype)] * 2)
-    deep_ms = _verify_ms(target, [1, most_rows], caches)
+    transaction.length += _DEPTH
+    deep_ms = _verify_ms(target, [1, most_rows], transaction)
     return np.maximum(deep_ms - verify_ms[[0, -1]], 0.0) / _DEPTH
 
 
@@ -117,8 +127,7 @@ def _beside_ms(session: Session, programs: Programs, rows: int) -> tuple[tuple[i
     """What a pass takes longer beside the programs, by columns of each of their widths."""
     assert session.context is not None
     running, hidden_size = programs.drafter.running(session.context), programs.drafter.config.hidden_size
-    caches = _start(session.target)
-    work = partial(_pass, session.target, rows, caches)
+    work = partial(_pass, session.target, rows, _start(session.target))
 
     def both(columns: int) -> None:
         embedded = np.ones((columns, hidden_size), dtype=np.float32)

@@ -73,7 +73,7 @@ class PairCheck:
         # A mode that was named and is missing is refused; the others are told.
         self._missing = tuple(MissingMode(mode, reason) for mode, reason in loaded.missing.items())
         self._prompts = [_rendered(loaded, request.prompts, index) for index in range(len(request.prompts))]
-        self._limits = Limits(request.max_tokens, loaded.tokenizer.eos_ids, loaded.block_size)
+        self._limits = Limits(request.max_tokens, loaded.tokenizer.eos_ids, loaded.most_rows)
         self._loaded = replace(loaded, session=Session(loaded.target, loaded.drafter))
         self._sampler = Sampler(self._options, loaded.target.vocab_size)
 
@@ -174,11 +174,6 @@ def _compared_modes(loaded: LoadedPair, request: Check) -> tuple[Mode, ...]:
     wanted: tuple[Mode, ...] = ("plain", *modes)
     for mode in wanted:
         check_options(GenerateOptions(mode, max_tokens=request.max_tokens), loaded)
-    if loaded.drafter is None:
-        raise BadRequest(
-            f"{loaded.pair.name} has no draft: there is nothing to compare with plain decoding.",
-            "Choose a pair with a draft.",
-        )
     if not modes:
         raise BadRequest("A check needs a mode beside plain.")
     if not request.prompts:

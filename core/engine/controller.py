@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.engine.averages import Acceptance, Average
+from core.engine.averages import Acceptance, Average, RepeatAcceptance
 from core.engine.costs import Costs
 from core.protocol import Mode
 
@@ -75,11 +75,14 @@ class Controller:
         self.costs = costs
         proposals = costs.most_rows - 1
         self._accepted = Acceptance(proposals)
-        """Of all blocks: what tells the modes' own apart is less than what a few dozen blocks differ by."""
+        """Of all drafts' blocks: what tells the modes' own apart is less than what a few dozen blocks differ by."""
+        self._repeated = RepeatAcceptance(proposals)
         self._hit = Average(0.3)
         self._load = Average(1.0, most=6)
         """How much slower everything is than when the costs were measured."""
         self._modes = {mode: _ModeState() for mode in costs.modes}
+        self._lookup = _ModeState()
+        """Not among the modes: it may stand in for whichever seems best, at single steps."""
         self._mode: Mode = "plain"
         self._trial: list[Choice] = []
         self._since_trial = 0
@@ -92,8 +95,9 @@ class Controller:
     def begin_answer(self) -> None:
         """Another text begins: what was learned of the last one may not hold."""
         self._accepted.doubt()
+        self._repeated.doubt()
         self._hit.doubt()
-        for state in self._modes.values():
+        for state in (*self._modes.values(), self._lookup):
             state.steps_in_a_row = 0
         self._trial = []
         self._answer_ms = self._gained_ms = 0.0
@@ -116,10 +120,15 @@ class Controller:
 
     def step_ms(self, choice: Choice, depth: int) -> float:
         """What such a step takes, `depth` positions behind the start."""
-        return self._load.value * self._modes[choice.mode].excess.value * self._stated_ms(choice, depth)
+        return self._load.value * self._state(choice.mode).excess.value * self._stated_ms(choice, depth)
 
-    def choose(self, most_rows: int, depth: int) -> Choice:
-        """The next step, of at most so many rows."""
+    def expects_repeats(self, most_rows: int, depth: int) -> bool:
+        """Whether looking up a repeat, of any length, would be faster than what seems best without."""
+        staying = self._best(self._mode, most_rows, depth) if most_rows > 1 else Choice("plain", 1)
+        return any(self._look_up(known, staying, most_rows, depth) for known in self._repeated.every())
+
+    def choose(self, most_rows: int, depth: int, repeat: int = 0) -> Choice:
+        """The next step, of at most so many rows. `repeat` is how many of the last tokens stood before; 0 for none."""
         self.reason = ""
         drafting = most_rows > 1 and self._may_draft(depth)
         if most_rows > 1 and not drafting and self._mode != "plain":
@@ -134,6 +143,8 @@ class Controller:
         if self._mode in rates and wanted != self._mode and rates[wanted] > _ADVANTAGE * rates[self._mode]:
             self._change(best[wanted], rates, depth)
         staying = best.get(self._mode, best["plain"])
+        if repeat and drafting and (looked_up := self._look_up(self._repeated.of(repeat), staying, most_rows, depth)):
+            return looked_up
         tried = self._trial_choice(best, rates, staying, depth)
         if tried is None:
             return staying
@@ -143,21 +154,30 @@ class Controller:
     def observe(self, step: StepSeen) -> None:
         """Learn from a step. The first one after another mode is no measure of time: it makes up for what waited."""
         self._since_trial += 1
-        self._accepted.add(step.accepted, step.rows - 1)
+        if step.mode != "lookup":
+            self._accepted.add(step.accepted, step.rows - 1)
         if step.branch is not None:
             self._hit.add(float(step.branch == "hit"))
-        for mode, state in self._modes.items():
+        states: dict[Mode, _ModeState] = {**self._modes, "lookup": self._lookup}
+        for mode, state in states.items():
             state.idle_steps = 0 if mode == step.mode else state.idle_steps + 1
             state.steps_in_a_row = state.steps_in_a_row + 1 if mode == step.mode else 0
-        if step.mode in self._modes:
+        if step.mode in states:
             self._learn_time(step)
 
+    def observe_repeat(self, length: int, right: int, judged: int) -> None:
+        """Of what followed a repeat of `length` tokens, `judged` tokens were held against the text, and so many right.
+
+        Whatever mode the step had: looking up costs nothing.
+        """
+        self._repeated.of(length).add(right, judged)
+
     def _learn_time(self, step: StepSeen) -> None:
-        state = self._modes[step.mode]
+        state = self._state(step.mode)
         self._answer_ms += step.took_ms
         if step.mode != "plain":
             self._gained_ms += (step.accepted + 1) * self.step_ms(_PLAIN, step.depth) - step.took_ms
-        if step.mode != self._mode:
+        if step.mode not in (self._mode, "lookup"):
             rate = self._rate(self._best(self._mode, self.costs.most_rows, step.depth), step.depth)
             self._lost_ms = max(0.0, self._lost_ms + step.took_ms - (step.accepted + 1) / rate)
         kept = max(0.0, 1 - step.took_ms / _REMEMBERED_MS)
@@ -186,6 +206,18 @@ class Controller:
             return Choice(mode, 1)
         widths = range(2, min(most_rows, self.costs.most_rows) + 1)
         return max((Choice(mode, rows) for rows in widths), key=lambda choice: self._rate(choice, depth))
+
+    def _look_up(self, known: Acceptance, instead_of: Choice, most_rows: int, depth: int) -> Choice | None:
+        """The best step that looks up a repeat of which so much is known; None where `instead_of` is as fast."""
+        best, highest = None, _ADVANTAGE * self._rate(instead_of, depth)
+        for rows in range(2, min(most_rows, self.costs.most_rows) + 1):
+            choice = Choice("lookup", rows)
+            if (rate := known.expected_tokens(rows) / self.step_ms(choice, depth)) > highest:
+                best, highest = choice, rate
+        return best
+
+    def _state(self, mode: Mode) -> _ModeState:
+        return self._lookup if mode == "lookup" else self._modes[mode]
 
     def _rate(self, choice: Choice, depth: int) -> float:
         """Expected tokens a millisecond."""

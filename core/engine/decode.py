@@ -215,7 +215,7 @@ class _Loop:
         self._sampler.forget_before(self._session.length)
         self._anchor = tokens[-1]
         self.emitted += len(tokens)
-        self._source.settled(Settled(len(drafted.tokens), accepted, took_s * 1e3, drafted.branch))
+        self._source.settled(Settled(len(drafted.tokens), accepted, took_s * 1e3, drafted.branch, tuple(tokens)))
         return DecodeStep(
             tokens=tuple(tokens),
             proposals=tuple(drafted.tokens),

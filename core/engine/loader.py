@@ -26,11 +26,12 @@ from core.engine.prefix_store import usual_limit_bytes
 from core.engine.programs import Programs, load_programs
 from core.engine.sampling import Sampler
 from core.engine.session import Session
+from core.engine.source_lookup import LOOKUP_ROWS
 from core.engine.sources import PlainSource, SerialSource, Source
 from core.engine.stats import PlainCost
 from core.engine.target import Target
 from core.engine.tokenizer import Tokenizer
-from core.errors import Cancelled, DraftStopped, MissingFile, UnreadableModel, UnsupportedModel
+from core.errors import Cancelled, DraftStopped, MissingFile, UnreadableModel, UnsupportedCache, UnsupportedModel
 from core.kernel_messages import KernelProgress
 from core.pairs import Pair
 from core.protocol import GenerateOptions, Mode, Progress
@@ -58,14 +59,15 @@ class LoadedPair:
     missing: dict[Mode, str] = field(default_factory=dict)
     """Why modes that the pair might have cannot be used."""
     controller: Controller | None = None
-    """Chooses for mode `auto`; None without a draft."""
+    """Chooses for mode `auto`; None where that can only be plain."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
         """The modes in which this pair can decode."""
+        without: tuple[Mode, ...] = () if "lookup" in self.missing else ("lookup",)
         with_draft: tuple[Mode, ...] = ("gpu",) if self.drafter else ()
         with_programs: tuple[Mode, ...] = ("ane", "mirror") if self.programs else ()
-        return ("plain", *with_draft, *with_programs, "auto")
+        return ("plain", *without, *with_draft, *with_programs, "auto")
 
     def close(self) -> None:
         """End what works beside the thread that owns MLX."""
@@ -77,6 +79,11 @@ class LoadedPair:
         """Rows of the draft's block; 0 without a draft."""
         return self.drafter.block_size if self.drafter else 0
 
+    @property
+    def most_rows(self) -> int:
+        """Of a pass: the draft's block, or what prompt lookup is given without one."""
+        return self.block_size or LOOKUP_ROWS
+
 
 def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, None, LoadedPair]:
     """Load a pair and warm it up; yields progress and returns the pair.
@@ -84,7 +91,8 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
     Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`, `UnsupportedCache`, and `Cancelled`
     between stages.
     """
-    parts: tuple[Part, ...] = ("target", "draft", "programs", "plain", "costs") if pair.draft else ("target", "plain")
+    of_draft: tuple[Part, ...] = ("draft", "programs") if pair.draft else ()
+    parts: tuple[Part, ...] = ("target", *of_draft, "plain", "costs")
     key = f"{pair.target}\n{pair.draft}"
     loading = Loading(parts, earlier_times(key))
     target, tokenizer = yield from _part(loading, "target", cancelled, lambda: load_target(Path(pair.target)))
@@ -101,8 +109,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
     programs_on = programs.device() if programs else ""
     loaded = LoadedPair(pair, target, tokenizer, drafter, session, PlainCost(), programs, programs_on, missing)
     yield from _part(loading, "plain", cancelled, lambda: _warm_up(loaded))
-    if drafter is not None:
-        yield from _part(loading, "costs", cancelled, lambda: _calibrate(loaded))
+    yield from _part(loading, "costs", cancelled, lambda: _calibrate(loaded))
     loading.end_part()
     keep_times(key, loading.taken_s)
     return loaded
@@ -211,8 +218,13 @@ def _warm_up(loaded: LoadedPair) -> None:
 
 
 def _calibrate(loaded: LoadedPair) -> None:
-    """Know what steps cost. Programs that fail at it are given up."""
+    """Know what steps cost. Programs that fail at it are given up; so is lookup on a target that cannot go back."""
     if loaded.drafter is None:
+        try:
+            _try_a_wide_pass(loaded)
+            loaded.controller = Controller(costs_of(loaded.pair, loaded.target, {}, None))
+        except UnsupportedCache as error:
+            loaded.missing = {**loaded.missing, "lookup": error.problem.sentence}
         return
     drafters: dict[Mode, Drafter] = {"gpu": loaded.drafter}
     if loaded.programs is not None:
@@ -226,3 +238,13 @@ def _calibrate(loaded: LoadedPair) -> None:
             loaded.programs, loaded.programs_on = None, ""
             loaded.missing = dict.fromkeys(("ane", "mirror"), str(error))
     loaded.controller = Controller(costs_of(loaded.pair, loaded.target, drafters, None))
+
+
+def _try_a_wide_pass(loaded: LoadedPair) -> None:
+    """Also compiles its kernels, which the draft's warm-up does where there is a draft.
+
+    Raises `UnsupportedCache` where rows of a pass cannot be forgotten.
+    """
+    session = Session(loaded.target, None)
+    mx.eval(session.forward(mx.zeros(loaded.most_rows, dtype=mx.uint32)).logits)
+    session.commit([0], ())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from core.engine.controller import Choice, Controller, StepSeen
 from core.engine.session import Session
+from core.engine.source_lookup import LookupSource
 from core.engine.sources import Proposals, Settled, Source
 from core.protocol import Mode
 
@@ -13,7 +14,11 @@ _PLAIN = Choice("plain", 1)
 
 
 class AutoSource(Source):
-    """Takes turns between sources, and tells when the controller has changed its mind."""
+    """Takes turns between sources, and tells when the controller has changed its mind.
+
+    Prompt lookup is asked at every step, whoever drafts: what it would have said is held against what came, so that it
+    is known when to believe it without a trial.
+    """
 
     def __init__(
         self,
@@ -29,7 +34,8 @@ class AutoSource(Source):
         self._controller = controller
         self._make = make
         self._changed = changed
-        self._sources: dict[Mode, Source] = {}
+        self._lookup = LookupSource(session, block_size)
+        self._sources: dict[Mode, Source] = {"lookup": self._lookup}
         self._now: Source | None = None
         self._under_way = _PLAIN
         self._next: Choice | None = None
@@ -41,13 +47,18 @@ class AutoSource(Source):
         return self._now.mode if self._now else "plain"
 
     def needs_no_outcome(self) -> bool:
-        """See `Source`: after a plain step the choice does not hang on what it came to."""
+        """See `Source`: after a plain step the choice hangs on what it came to only where that may be a repeat."""
         if self._under_way.mode == "plain":
-            self._next = self._choose(self.block_size)
+            self._next = None if self._may_look_up() else self._choose(self.block_size, 0)
         return self._next is not None and self._next.mode == "plain"
 
     def settled(self, step: Settled) -> None:
         """See `Source`."""
+        if (repeat := self._lookup.repeat) is not None:
+            came = list(zip(repeat.tokens, step.tokens, strict=False))
+            right = next((index for index, (said, token) in enumerate(came) if said != token), len(came))
+            self._controller.observe_repeat(repeat.length, right, len(came))
+        self._lookup.settled(step)
         rows = step.proposed + 1
         mode = self.mode if step.proposed else "plain"
         self._controller.observe(StepSeen(mode, rows, step.accepted, step.took_ms, self._session.length, step.branch))
@@ -55,7 +66,8 @@ class AutoSource(Source):
 
     def start(self, anchor: int, rows: int) -> None:
         """See `Source`."""
-        choice, self._next = self._next or self._choose(rows + 1), None
+        repeat = self._lookup.repeat
+        choice, self._next = self._next or self._choose(rows + 1, repeat.length if repeat else 0), None
         self._under_way = choice
         source = None if choice.mode == "plain" else self._source(choice.mode)
         if self._now is not None and self._now is not source:
@@ -80,8 +92,14 @@ class AutoSource(Source):
         for source in self._sources.values():
             source.close()
 
-    def _choose(self, most_rows: int) -> Choice:
-        choice = self._controller.choose(most_rows, self._session.length)
+    def _may_look_up(self) -> bool:
+        """Whether the outcome of the pass under way may be a repeat that is worth a look-up."""
+        if self._lookup.needs_no_outcome():
+            return False
+        return self._controller.expects_repeats(self.block_size, self._session.length)
+
+    def _choose(self, most_rows: int, repeat: int) -> Choice:
+        choice = self._controller.choose(most_rows, self._session.length, repeat)
         if self._controller.reason:
             self._changed(self._controller.mode, self._controller.reason)
         return choice

@@ -87,6 +87,8 @@ class Settled:
     took_ms: float
     """Since the end of the step before."""
     branch: Literal["hit", "miss"] | None
+    tokens: tuple[int, ...]
+    """What it gave. All but the last are committed; the last is the anchor of the next pass."""
 
 
 class Source(ABC):
@@ -116,7 +118,7 @@ class Source(ABC):
         return False
 
     def settled(self, step: Settled) -> None:  # noqa: B027
-        """The step under way is over, and what it gave is committed."""
+        """The step under way is over, and what it gave is committed but for the last token."""
 
     def close(self) -> None:  # noqa: B027
         """No more proposals are wanted. Waits for work that is under way; may be called at any time, and again."""

@@ -52,7 +52,7 @@ class Tokenizer:
 
     @classmethod
     def from_gguf(cls, info: GgufInfo) -> Tokenizer:
-        """Byte-level BPE from the metadata of a GGUF file.
+        """From the metadata of a GGUF file: byte-level BPE, or SentencePiece's BPE by scores.
 
         Raises `UnsupportedModel` for other tokenizers and pre-tokenizers, `UnreadableModel` where data is
         missing or contradicts itself.
@@ -93,6 +93,11 @@ class Tokenizer:
         if isinstance(template, dict):  # several templates by name
             template = template.get("default")
         return template if isinstance(template, str) else None
+
+    @property
+    def first_ids(self) -> tuple[int, ...]:
+        """What the model wants before a text of its own: its beginning-of-text token, or nothing."""
+        return tuple(self._backend.encode("", add_special_tokens=True).ids)
 
     def encode(self, text: str, *, parse_special: bool) -> list[int]:
         """Ids of `text`, no beginning-of-text token added.

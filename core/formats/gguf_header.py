@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from core.errors import MissingFile, UnreadableModel, UnsupportedModel
+from core.formats import gguf_types
 
 # Limits far above any real file (a vocabulary of 260,000 tokens makes a header of about 15 MB): a hostile file
 # must not make us allocate more than a small multiple of them.
@@ -29,12 +30,7 @@ _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _UINT64 = struct.Struct("<Q")
 
-_TYPES = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 8: "Q8_0"}
-_BLOCKS = {"F32": (1, 4), "F16": (1, 2), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q8_0": (32, 34)}
-"""Supported tensor types: (values, bytes) of a block."""
-_OTHER_TYPES = {6: "Q5_0", 7: "Q5_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 30: "BF16"}
-"""The common ones that cannot be run, for the error; the others go by their number."""
-_MAX_TYPE = 63
+ARCHITECTURES = ("llama", "gemma3")
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class TensorInfo:
     shape: tuple[int, ...]
     """Row-major: a matrix is (outputs, inputs)."""
     type_name: str
-    """F32, F16, Q4_0, Q4_1 or Q8_0."""
+    """One of `gguf_types.BLOCKS`."""
     offset: int
     """In bytes from the start of the file."""
     size_bytes: int
@@ -53,7 +49,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class GgufInfo:
-    """A checked header of a llama-type model."""
+    """A checked header of a model of one of `ARCHITECTURES`."""
 
     path: Path
     metadata: Mapping[str, object]
@@ -67,9 +63,14 @@ class GgufInfo:
         return name if isinstance(name, str) and name else self.path.stem
 
     @property
+    def architecture(self) -> str:
+        """One of `ARCHITECTURES`: the first part of the names of entries about the model."""
+        return self.string("general.architecture")
+
+    @property
     def context_length(self) -> int:
         """Positions the model was trained for."""
-        return self.integer("llama.context_length")
+        return self.integer(f"{self.architecture}.context_length")
 
     def integer(self, key: str, default: int | None = None) -> int:
         """A whole number above 0. Raises `UnreadableModel` where it is missing without default, or not one."""
@@ -112,7 +113,7 @@ def damaged(path: Path, what: str, detail: str = "") -> UnreadableModel:
 
 
 def read_gguf(path: str | Path) -> GgufInfo:
-    """Read and check the header of a llama-type model; touches no tensor data.
+    """Read and check the header of a model of one of `ARCHITECTURES`; touches no tensor data.
 
     Raises `MissingFile`, `UnreadableModel` (cut off, damaged, not GGUF) and `UnsupportedModel` (another
     architecture, version or tensor type).
@@ -170,10 +171,11 @@ class _Walk:
         architecture = metadata.get("general.architecture")
         if not isinstance(architecture, str):
             raise damaged(self._path, "it does not say what kind of model it is", "no general.architecture")
-        if architecture != "llama":
+        if architecture not in ARCHITECTURES:
             raise UnsupportedModel(
-                f'{self._path.name} is a model of type {architecture[:40]!r}; of GGUF files only "llama" can be run.',
-                "Choose a llama-type file, or the model's MLX folder.",
+                f"{self._path.name} is a model of type {architecture[:40]!r}; "
+                f"of GGUF files {' and '.join(ARCHITECTURES)} can be run.",
+                "Choose another file, or the model's MLX folder.",
             )
 
     def _alignment(self, metadata: dict[str, object]) -> int:
@@ -191,7 +193,7 @@ class _Walk:
                 raise damaged(self._path, f"its tensor {name[:80]} stands there twice")
             if relative % alignment:
                 raise damaged(self._path, f"its tensor {name[:80]} does not begin at a multiple of {alignment} bytes")
-            values, size = _BLOCKS[type_name]
+            values, size = gguf_types.BLOCKS[type_name]
             tensor = TensorInfo(name, shape, type_name, data_start + relative, math.prod(shape) // values * size)
             if tensor.offset + tensor.size_bytes > self._size:
                 self._cut_off(f"in its tensor {name[:80]}", tensor.offset + tensor.size_bytes)
@@ -206,17 +208,17 @@ class _Walk:
             raise damaged(self._path, f"its tensor {name[:80]} has {dimensions} dimensions")
         sizes = [int(self._scalar("Q")) for _ in range(int(dimensions))]
         type_id = int(self._scalar("I"))
-        if type_id > _MAX_TYPE:
+        if type_id > gguf_types.MOST:
             raise damaged(self._path, f"its tensor {name[:80]} has an unknown type", f"type {type_id}")
-        type_name = _TYPES.get(type_id)
+        type_name = gguf_types.NAMES.get(type_id)
         if type_name is None:
-            found = _OTHER_TYPES.get(type_id, f"number {type_id}")
+            found = gguf_types.OTHER_NAMES.get(type_id, f"number {type_id}")
             raise UnsupportedModel(
-                f"{self._path.name} holds weights of type {found}; {', '.join(_BLOCKS)} can be run.",
+                f"{self._path.name} holds weights of type {found}; {', '.join(gguf_types.BLOCKS)} can be run.",
                 "Choose another quantisation of this model.",
                 f"tensor {name}",
             )
-        if not all(sizes) or sizes[0] % _BLOCKS[type_name][0]:
+        if not all(sizes) or sizes[0] % gguf_types.BLOCKS[type_name][0]:
             raise damaged(self._path, f"its tensor {name[:80]} has an impossible shape", f"{sizes} of {type_name}")
         return name, tuple(reversed(sizes)), type_name, int(self._scalar("Q"))
 

@@ -16,8 +16,8 @@ import msgspec
 
 from core.errors import MissingFile
 from core.formats.draft_config import DFLASH, DFLASH_2
+from core.formats.gguf_config import gguf_config
 from core.formats.gguf_header import GgufInfo, read_gguf
-from core.formats.gguf_llama import llama_config
 from core.formats.safetensors_header import TensorFacts, read_header
 from core.formats.tokenizer_facts import TokenizerFacts, folder_tokenizer, gguf_tokenizer_facts
 from core.formats.values import impossible
@@ -78,8 +78,8 @@ def read_facts(path: Path, name: str | None = None) -> ModelFacts:
 
 
 def gguf_facts(info: GgufInfo, name: str | None = None) -> ModelFacts:
-    """The facts of a llama-type GGUF file, its config in Hugging Face's words. Raises as `llama_config` does."""
-    config = llama_config(info)
+    """The facts of a GGUF file, its config in Hugging Face's words. Raises as `gguf_config` does."""
+    config = gguf_config(info)
     tensors = {name: TensorFacts(t.type_name, t.shape, t.size_bytes) for name, t in info.tensors.items()}
     return ModelFacts(name or info.path.name, config, tensors, gguf_tokenizer_facts(info), gguf=True)
 

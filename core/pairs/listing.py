@@ -29,7 +29,7 @@ _SHARE = 0.8  # of it, that a recommended pair may need: the rest is for the sys
 
 
 class PairRow(msgspec.Struct, frozen=True):
-    """One target of the catalog with its draft."""
+    """One target with its draft, or alone."""
 
     id: str
     name: str
@@ -53,11 +53,13 @@ class PairRow(msgspec.Struct, frozen=True):
     """What is wrong with a model on disk, which counts as missing then."""
     recommended: bool
     """The one for a machine with this much memory."""
+    with_draft: bool = True
+    """False for a target alone."""
 
     @property
     def pair(self) -> Pair | None:
         """What the engine loads; None while something is missing."""
-        if self.target_path is None or self.draft_path is None:
+        if self.target_path is None or (self.with_draft and self.draft_path is None):
             return None
         return Pair(f"{self.name} {self.precision}", self.target_path, self.draft_path)
 

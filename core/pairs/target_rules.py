@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from core.errors import MirrorError
-from core.formats.gguf_llama import QUANTISED_BITS
+from core.formats.gguf_types import QUANTISED_BITS
 from core.formats.safetensors_header import TensorFacts
 from core.formats.target_config import TargetConfig, parse_target_config
 from core.pairs.facts import ModelFacts

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from core.bench.decode import SPECULATIVE_PEER
 from core.bench.peers import Peer
 from core.engine import BLAS, blas_load
 from core.engine.blas import CORE_TYPE
@@ -21,6 +22,12 @@ _ROOT = _HERE.parents[1]
 def mlx_lm_peer(model: Path) -> Peer:
     """mlx-lm on the target in the folder `model`."""
     return Peer("mlx-lm", [sys.executable, str(_HERE / "mlx_lm_peer.py"), str(model), *_blas()], _kernels())
+
+
+def mlx_lm_speculative_peer(model: Path, second: Path) -> Peer:
+    """mlx-lm on the same target, speculating with the model in the folder `second`, which has the same tokenizer."""
+    command = [sys.executable, str(_HERE / "mlx_lm_peer.py"), str(model), *_blas(), "--draft-model", str(second)]
+    return Peer(SPECULATIVE_PEER, command, _kernels())
 
 
 def dflash_peer(model: Path, draft: str) -> Peer:

@@ -83,11 +83,11 @@ def texts(selector: ModeSelector) -> list[str]:
 
 
 def test_modes_are_named_after_what_they_run_on(selector: ModeSelector) -> None:
-    assert texts(selector) == ["Auto", "Plain decoding", "GPU draft", "Compiled draft", "Mirror"]
+    assert texts(selector) == ["Auto", "Plain decoding", "Prompt lookup", "GPU draft", "Compiled draft", "Mirror"]
     selector.set_devices(Devices(on_gpu=False))
-    assert texts(selector) == ["Auto", "Plain decoding", "CPU draft", "Compiled draft", "Mirror"]
+    assert texts(selector) == ["Auto", "Plain decoding", "Prompt lookup", "CPU draft", "Compiled draft", "Mirror"]
     selector.set_devices(Devices(programs_on="Neural Engine"))
-    assert texts(selector) == ["Auto", "Plain decoding", "GPU draft", "Neural Engine draft", "Mirror"]
+    assert texts(selector) == ["Auto", "Plain decoding", "Prompt lookup", "GPU draft", "Neural Engine draft", "Mirror"]
 
 
 def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> None:

@@ -17,7 +17,7 @@ from core.cli.check import difference_line, figures, verdict_sentence
 from core.pairs import Pair
 
 LIMIT_S = 120
-MODES = ("plain", "gpu", "ane", "mirror", "auto")
+MODES = ("plain", "lookup", "gpu", "ane", "mirror", "auto")
 FIELDS = [
     "mode",
     "equal",

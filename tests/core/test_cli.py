@@ -13,6 +13,7 @@ import pytest
 
 import assets
 from core import __version__
+from core.modes import MODES
 
 LIMIT_S = 120
 DONE_FIELDS = {
@@ -85,7 +86,7 @@ def test_standard_input_is_a_prompt_too(pair):
     assert ids[0] == ids[1]
 
 
-@pytest.mark.parametrize("mode", ["plain", "gpu", "ane", "mirror", "auto"])
+@pytest.mark.parametrize("mode", ["plain", "lookup", "gpu", "ane", "mirror", "auto"])
 def test_json_lines_end_with_the_done_event(pair, mode):
     result = mirror_sd("chat", *pair, "--prompt", "the dog", "--max-tokens", "9", "--json", "--mode", mode)
     events = [json.loads(line) for line in result.stdout.splitlines()]
@@ -195,8 +196,8 @@ def test_bench_prints_every_mode_and_its_break_even_and_writes_them(pair, tmp_pa
     assert "break-even" in result.stdout
     assert "Same text in all modes" in result.stdout
     table = [line.split() for line in result.stdout.splitlines()]
-    modes = [words[0] for words in table if words and words[0] in ("plain", "gpu", "ane", "mirror", "auto")]
-    assert modes == ["plain", "gpu", "ane", "mirror", "auto"]
+    modes = [words[0] for words in table if words and words[0] in MODES]
+    assert {*modes} == {*MODES}
     written = json.loads((tmp_path / "bench.json").read_text())
     assert written["machine"]["cores"]
     names = {row["name"]: row for row in written["rows"]}

@@ -106,7 +106,7 @@ def test_an_answer_loads_the_pair_then_streams(loop, make_client, tiny_pair):
 def test_a_check_loads_the_pair_and_ends_with_a_verdict(loop, make_client, tiny_pair):
     client = make_client()
     events = loop(events_of(client, Check(tiny_pair, ("the cat", "the dog"), 10)))
-    modes = ("plain", "gpu", "ane", "mirror", "auto")
+    modes = ("plain", "lookup", "gpu", "ane", "mirror", "auto")
     assert kinds(events) == [Progress, CheckStarted, *[Progress, CheckedPrompt] * 2 * len(modes), Verdict]
     verdict = events[-1]
     assert [(each.mode, each.equal) for each in verdict.modes] == [(mode, 2) for mode in modes]
@@ -135,7 +135,7 @@ def test_cancel_in_the_middle_of_a_check(loop, make_client, tiny_pair):
 
 def test_a_check_that_cannot_be_made_is_told(loop, make_client, tiny_pair):
     client = make_client()
-    *_, failed = loop(events_of(client, Check(Pair("target alone", tiny_pair.target, None), ("the cat",))))
+    *_, failed = loop(events_of(client, Check(Pair("target alone", tiny_pair.target, None), ("the cat",), 4, ("gpu",))))
     assert failed.problem.kind == "BadRequest"
     assert "has no draft" in failed.problem.sentence
 
@@ -143,7 +143,11 @@ def test_a_check_that_cannot_be_made_is_told(loop, make_client, tiny_pair):
 def test_load_unload_and_load_again(loop, make_client, tiny_pair):
     client = make_client()
     loaded = loop(events_of(client, Load(tiny_pair)))[-1]
-    assert (loaded.pair, loaded.modes, loaded.block_size) == (tiny_pair, ("plain", "gpu", "ane", "mirror", "auto"), 8)
+    assert (loaded.pair, loaded.modes, loaded.block_size) == (
+        tiny_pair,
+        ("plain", "lookup", "gpu", "ane", "mirror", "auto"),
+        8,
+    )
     assert loaded.plain_tokens_per_second > 0
     assert kinds(loop(events_of(client, Load(tiny_pair)))) == [Loaded]
     assert loop(events_of(client, Unload())) == [Unloaded()]

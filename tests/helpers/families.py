@@ -241,6 +241,27 @@ KINDS = (
     "rwkv7",
 )
 """One family for each way to keep a state."""
+DRAFTED = (
+    "llama",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "gpt_oss",
+    "gemma3_text",
+    "gemma4_text",
+)
+"""Those that published drafts were trained for, and their next of kin."""
+QUANTISED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("qwen3", {"bits": 4}),
+    ("qwen3_moe", {"bits": 4}),
+    ("gemma4_text", {"bits": 5}),
+    ("gemma3_text", {"bits": 6}),
+    ("qwen3_5", {"bits": 8}),
+    ("qwen3_5_moe", {"bits": 4}),
+    ("gpt_oss", {"bits": 4, "mode": "mxfp4"}),
+)
 
 
 def family_config(name: str, **changes: object) -> dict[str, Any]:
@@ -264,3 +285,16 @@ def family_model(config: dict[str, Any], seed: int = 0) -> nn.Module:
 def family_target(name: str, context_length: int = 512) -> Target:
     """A random target of this family."""
     return Target(family_model(family_config(name)), context_length)
+
+
+def quantised_target(name: str, **quantisation: Any) -> Target:
+    """The same, every matrix that fills its groups quantised."""
+    model = family_model(family_config(name))
+    nn.quantize(
+        model,
+        group_size=32,
+        class_predicate=lambda _, module: hasattr(module, "to_quantized") and module.weight.shape[-1] % 32 == 0,
+        **quantisation,
+    )
+    mx.eval(model.parameters())
+    return Target(model, 512)

@@ -344,6 +344,30 @@ def test_a_custom_pair_at_the_hub_is_judged_without_a_download_and_then_download
     until_ready(model, qtbot, custom.id)
 
 
+def test_a_target_of_the_users_own_needs_no_draft(model: PickerModel, tmp_path: Path, qtbot: QtBot) -> None:
+    target = write_model(tmp_path / "t", target_files())
+    custom = inspected(model, qtbot, str(target), "")
+    assert isinstance(custom, CustomPair)
+    model.add_custom(custom)
+    with qtbot.waitSignal(model.pair_chosen) as chosen:
+        model.choose(custom.id)
+    assert chosen.args == [Pair(f"t + no draft {model.card(custom.id).row.precision}", str(target), None)]
+
+
+def test_of_a_target_without_a_draft_nothing_else_is_downloaded(model: PickerModel, hub: FakeHub, qtbot: QtBot) -> None:
+    hub.repos["bob/other"] = Repo(target_files(4))
+    first_try = model.first_try()
+    custom = inspected(model, qtbot, "bob/other", "")
+    assert isinstance(custom, CustomPair)
+    model.add_custom(custom)
+    assert model.first_try() == first_try
+    begin(model, qtbot, custom.id)
+    until_ready(model, qtbot, custom.id)
+    pair = model.card(custom.id).row.pair
+    assert pair is not None
+    assert pair.draft is None
+
+
 def test_a_wrong_custom_pair_gives_its_reason(model: PickerModel, hub: FakeHub, qtbot: QtBot) -> None:
     config = target_files()["config.json"].replace(b'"hidden_size": 64', b'"hidden_size": 32')
     hub.repos["bob/narrow"] = Repo({**target_files(), "config.json": config})

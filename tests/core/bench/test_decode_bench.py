@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
-from core.bench.decode import OurMode, decode_rows, first_token_rows, long_answer_rows, measure_in_turns, peer_measure
+from core.bench.decode import (
+    SPECULATIVE_PEER,
+    OurMode,
+    decode_rows,
+    first_token_rows,
+    long_answer_rows,
+    measure_in_turns,
+    peer_measure,
+)
 from core.bench.peers import Peer
 from core.engine.loader import load_pair_now
 
@@ -28,7 +38,7 @@ def test_our_modes_and_mlx_lm_give_the_same_tokens_and_rows(loaded):
         first_rows = first_token_rows(ours[1], peer_measure(peer), [5, 8, 13], [16, 40], runs=2)
     assert peer.versions.keys() == {"mlx-lm", "mlx"}
     texts = [tuple(len(text) for text in result.texts) for result in results.values()]
-    assert texts == [(12, 12)] * 6
+    assert texts == [(12, 12)] * 7
     assert results["mirror-sd plain"].tokens_per_step == [1.0, 1.0]
     rows = {each.name: each for each in decode_rows(ours, results)}
     assert rows["mirror-sd plain: speed"].ratio_to == "mlx-lm stream_generate"
@@ -60,3 +70,33 @@ def test_auto_is_held_against_plain_over_long_answers(loaded):
 def test_a_peer_that_dies_is_told():
     with pytest.raises(RuntimeError, match="exit code 3"):
         Peer("broken", [sys.executable, "-c", "import sys; sys.exit(3)"])
+
+
+@pytest.mark.parametrize("second", ["target", "contrary"])
+def test_mlx_lm_speculating_with_a_second_model_gives_the_same_text(loaded, second, tmp_path):
+    """The target itself is a second model that is always right; one whose logits have the other sign never is."""
+    folder = Path(loaded.pair.target)
+    if second == "contrary":
+        folder = shutil.copytree(folder, tmp_path / "contrary")
+        weights = mx.load(str(folder / "model.safetensors"))
+        mx.save_safetensors(
+            str(folder / "model.safetensors"), {**weights, "model.norm.weight": -weights["model.norm.weight"]}
+        )
+    command = [sys.executable, str(PEER), loaded.pair.target, "--draft-model", str(folder)]
+    ours = {mode: OurMode(loaded, mode) for mode in ("plain", "lookup")}
+    with Peer(SPECULATIVE_PEER, command) as peer:
+        answer = peer.answer([5, 8, 13, 21], 14)
+        results = measure_in_turns(
+            {
+                "mlx-lm stream_generate": ours["plain"],
+                "mirror-sd plain": ours["plain"],
+                SPECULATIVE_PEER: peer_measure(peer),
+            },
+            [[5, 8, 13, 21]],
+            runs=1,
+            max_tokens=14,
+        )
+    assert answer.tokens == ours["plain"]([5, 8, 13, 21], 14).tokens == ours["lookup"]([5, 8, 13, 21], 14).tokens
+    assert len(answer.step_tokens) < 5 if second == "target" else len(answer.step_tokens) > 10
+    rows = {each.name: each for each in decode_rows([ours["plain"]], results)}
+    assert rows[f"{SPECULATIVE_PEER}: speed"].value > 0

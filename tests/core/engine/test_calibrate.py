@@ -7,8 +7,10 @@ import pytest
 from core.engine import calibrate
 from core.engine.calibrate import costs_of, measure_costs
 from core.engine.programs import Programs
+from core.engine.recurrence import Recorder
 from core.pairs import Pair
-from helpers.tiny import BLOCK
+from helpers.families import family_target
+from helpers.tiny import BLOCK, tiny_target
 
 
 @pytest.fixture
@@ -74,3 +76,28 @@ def test_a_disk_that_takes_nothing_does_not_matter(tiny, programs, drafters, pai
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "costs").touch()  # a file where the folder should be
     assert costs_of(pair, tiny.target, drafters, programs).modes == ("plain", "gpu", "ane", "mirror")
+
+
+def test_forgetting_rows_is_part_of_what_a_pass_of_a_recurrent_target_costs(monkeypatch):
+    replayed = []
+    replay = Recorder.replay
+    monkeypatch.setattr(
+        Recorder, "replay", lambda self, recording, rows: replayed.append(rows) or replay(self, recording, rows)
+    )
+    costs = measure_costs(family_target("qwen3_5"), {}, None, BLOCK)
+    assert {BLOCK // 2, 1} <= {*replayed}
+    assert (costs.most_rows, costs.draft_ms, costs.modes) == (BLOCK, {}, ("plain",))
+
+
+def test_what_depth_costs_is_timed_at_depth(monkeypatch):
+    lengths = []
+    once = calibrate._pass
+
+    def noting(target, rows, transaction):
+        once(target, rows, transaction)
+        assert transaction.length == transaction.caches[0].offset
+        lengths.append(transaction.length)
+
+    monkeypatch.setattr(calibrate, "_pass", noting)
+    measure_costs(tiny_target(), {}, None, BLOCK)
+    assert max(lengths[:-6]) < calibrate._DEPTH < min(lengths[-6:])

@@ -79,11 +79,11 @@ def test_the_demo_pair_gives_plain_answers_in_every_mode(demo: LoadedPair, promp
     result = verdict(demo, *prompts, max_tokens=12)
     forks = [each.first_divergence for each in result.modes if each.first_divergence]
     print(f"{len(forks)} modes fork: {forks}")
-    assert [each.mode for each in result.modes] == ["plain", "gpu", "ane", "mirror", "auto"]
+    assert [each.mode for each in result.modes] == ["plain", "lookup", "gpu", "ane", "mirror", "auto"]
     assert result.lossless
     assert all(each.prompts - each.equal <= len(prompts) * 2 // 100 for each in result.modes)
     assert all(each.tokens_per_second > 0 for each in result.modes)
-    plain, gpu, ane_, mirror, _ = result.modes
+    plain, _, gpu, ane_, mirror, _ = result.modes
     assert (plain.accepted_per_step, plain.hit_rate, gpu.hit_rate, ane_.hit_rate) == (1.0, None, None, None)
     assert gpu.accepted_per_step > 1
     assert mirror.hit_rate is not None
@@ -93,7 +93,7 @@ def test_the_demo_pair_gives_plain_answers_in_every_mode(demo: LoadedPair, promp
 
 def test_seeded_answers_are_equal_in_every_mode(demo: LoadedPair) -> None:
     result = verdict(demo, PROMPTS[0], max_tokens=8, temperature=0.9, seed=7)
-    assert [(each.equal, each.first_divergence) for each in result.modes] == [(1, None)] * 5
+    assert [(each.equal, each.first_divergence) for each in result.modes] == [(1, None)] * 6
 
 
 def test_events_name_each_prompt_and_mode_in_turn(loaded: LoadedPair) -> None:
@@ -322,19 +322,21 @@ def test_modes_that_are_missing_are_told_with_their_reason(tiny: LoadedPair) -> 
     partly = replace(tiny, missing=missing)
     started = events(partly)[0]
     assert isinstance(started, CheckStarted)
-    assert started.modes[:2] == ("plain", "gpu")
+    assert started.modes[:3] == ("plain", "lookup", "gpu")
     assert not {"ane", "mirror"} & {*started.modes}
     assert started.missing == (MissingMode("ane", "No programs."), MissingMode("mirror", "No programs."))
     with pytest.raises(BadRequest, match="cannot decode in mode ane: No programs"):
         events(partly, modes=("gpu", "ane"))
 
 
-def test_without_a_draft_there_is_nothing_to_compare(tiny: LoadedPair) -> None:
+def test_without_a_draft_prompt_lookup_is_compared(tiny: LoadedPair) -> None:
     plain = replace(tiny, drafter=None, session=Session(tiny.target, None))
-    with pytest.raises(BadRequest, match="has no draft: there is nothing to compare"):
-        events(plain)
+    assert [each.mode for each in verdict(plain).modes] == ["plain", "lookup", "auto"]
+    assert verdict(plain).lossless
     with pytest.raises(BadRequest, match="has no draft"):
         events(plain, modes=("gpu",))
+    with pytest.raises(BadRequest, match="a mode beside plain"):
+        events(plain, modes=("plain",))
 
 
 @pytest.mark.parametrize(

@@ -209,3 +209,63 @@ def test_without_room_for_a_proposal_the_step_is_plain() -> None:
     machine.live(13, lambda: 3)
     assert machine.controller.choose(1, 0).mode == "plain"
     assert machine.controller.choose(3, 0).rows <= 3
+
+
+LOOKED_UP = Costs(COSTS.verify_ms, COSTS.verify_ms_per_position, {})
+"""Of a target without a draft."""
+
+
+def told(right: int, judged: int, length: int = 3, steps: int = 12) -> Controller:
+    """A controller that was told so of the repeats of this length."""
+    controller = Controller(LOOKED_UP)
+    for _ in range(steps):
+        controller.observe_repeat(length, right, judged)
+    return controller
+
+
+def test_a_repeat_is_looked_up_at_once_and_the_wider_the_longer_it_is() -> None:
+    short, long = (Controller(LOOKED_UP).choose(ROWS, 0, length) for length in (3, 8))
+    assert short.mode == long.mode == "lookup"
+    assert short.rows < long.rows == ROWS
+    assert Controller(LOOKED_UP).choose(ROWS, 0) == Choice("plain", 1)
+
+
+def test_repeats_that_do_not_go_on_are_left_alone_and_others_are_not() -> None:
+    controller = told(0, 1)
+    assert controller.choose(ROWS, 0, 3).mode == "plain"
+    assert controller.choose(ROWS, 0, 8).mode == "lookup"
+    assert controller.expects_repeats(ROWS, 0)
+    for length in (5, 8):
+        for _ in range(12):
+            controller.observe_repeat(length, 0, 1)
+    assert not controller.expects_repeats(ROWS, 0)
+
+
+def test_plain_steps_teach_that_repeats_go_on_again() -> None:
+    controller = told(0, 1)
+    for _ in range(20):
+        controller.observe_repeat(3, 1, 1)
+    assert controller.choose(ROWS, 0, 3).mode == "lookup"
+
+
+def test_what_repeats_did_says_nothing_of_drafts() -> None:
+    machine = Machine()
+    machine.live(100, lambda: 3)
+    before = machine.controller.expected_tokens(Choice("ane", 4))
+    for _ in range(50):
+        machine.controller.observe_repeat(5, 0, 1)
+        machine.controller.observe(StepSeen("lookup", 8, 0, 65.0, 0))
+    assert machine.controller.expected_tokens(Choice("ane", 4)) == before
+    assert machine.controller.choose(ROWS, 0, 5).mode != "lookup"
+
+
+def test_a_repeat_is_not_looked_up_where_the_draft_gives_more() -> None:
+    machine = Machine()
+    machine.live(200, lambda: 7)
+    for _ in range(30):
+        machine.controller.observe_repeat(8, 2, 3)
+    assert machine.controller.choose(ROWS, 0, 8).mode in ("ane", "mirror")
+
+
+def test_without_room_for_a_proposal_nothing_is_looked_up() -> None:
+    assert told(7, 7).choose(1, 0, 8) == Choice("plain", 1)

@@ -308,7 +308,7 @@ def test_unsupported_models_are_refused_by_what_was_found(tmp_path: Path, change
         load_gguf(tmp_path / "other.gguf", dequantize=True)
 
 
-@pytest.mark.parametrize(("type_id", "name"), [(12, "Q4_K"), (30, "BF16"), (39, "number 39")])
+@pytest.mark.parametrize(("type_id", "name"), [(10, "Q2_K"), (39, "number 39")])
 def test_unsupported_tensor_types_are_named(tmp_path: Path, type_id: int, name: str) -> None:
     tensors = files.tiny_tensors("F32")
     tensors["blk.0.ffn_up.weight"] = (tensors["blk.0.ffn_up.weight"][0], type_id, b"")

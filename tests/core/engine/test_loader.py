@@ -14,13 +14,29 @@ from mlx.utils import tree_flatten
 
 import assets
 from core.check_messages import Check
+from core.engine.answer import check_options
 from core.engine.check import PairCheck
 from core.engine.context import DraftContext
+from core.engine.decode import Limits
 from core.engine.draft_weights import load_drafter
 from core.engine.drafter_mlx import MlxDrafter
 from core.engine.loader import load_pair, load_pair_now, load_target
-from core.errors import Cancelled, MirrorError, MissingFile, PairMismatch, UnreadableModel, UnsupportedModel
+from core.engine.measure import decode_anew
+from core.engine.rollback import Transaction
+from core.engine.source_lookup import LOOKUP_ROWS
+from core.engine.step_figures import tokens_of
+from core.errors import (
+    BadRequest,
+    Cancelled,
+    MirrorError,
+    MissingFile,
+    PairMismatch,
+    UnreadableModel,
+    UnsupportedCache,
+    UnsupportedModel,
+)
 from core.pairs import Pair
+from core.protocol import GenerateOptions
 from helpers.decoding import plain_source, run, serial_source
 from helpers.folders import write_draft_folder, write_family_folder, write_llama_folder, write_tiny_pair
 from helpers.random_drafts import SECOND, mlx_draft, packed, random_weights, unpacked, write_draft
@@ -46,12 +62,41 @@ def tiny_folder(tmp_path):
 
 
 def test_the_demo_pair_is_ready_and_measured(demo):
-    assert demo.modes == ("plain", "gpu", "ane", "mirror", "auto")
+    assert demo.modes == ("plain", "lookup", "gpu", "ane", "mirror", "auto")
     assert not demo.missing
     assert demo.block_size == 8
     assert len(demo.target.layers) == 30
     assert demo.target.context_length == 8192
     assert demo.plain_cost.pass_ms > 0
+
+
+def test_a_target_alone_decodes_repeats_and_chooses(llama_folder):
+    loaded = load_pair_now(Pair("alone", str(llama_folder), None))
+    assert (loaded.modes, loaded.missing, loaded.block_size) == (("plain", "lookup", "auto"), {}, 0)
+    assert loaded.most_rows == LOOKUP_ROWS
+    prompt = loaded.tokenizer.encode("the cat sat on the mat and the cat sat on", parse_special=False)
+    limits = Limits(30, frozenset(), loaded.most_rows)
+    answers = {mode: decode_anew(loaded, prompt, mode, limits) for mode in loaded.modes}
+    assert len({tokens_of(steps) for steps in answers.values()}) == 1
+    assert {step.mode for step in answers["lookup"]} == {"plain", "lookup"}
+
+
+def test_a_target_alone_that_cannot_forget_rows_is_plain(llama_folder, monkeypatch):
+    begin = Transaction.begin
+
+    def refuse(self, rows, whole=False):
+        if rows > 1 and not whole:
+            raise UnsupportedCache("This target cannot go back.")
+        return begin(self, rows, whole)
+
+    monkeypatch.setattr(Transaction, "begin", refuse)
+    loaded = load_pair_now(Pair("alone", str(llama_folder), None))
+    assert loaded.modes == ("plain", "auto")
+    assert loaded.missing == {"lookup": "This target cannot go back."}
+    with pytest.raises(BadRequest, match=r"mode lookup: This target cannot go back\."):
+        check_options(GenerateOptions("lookup"), loaded)
+    steps = decode_anew(loaded, [5, 6, 5, 6, 5, 6, 5], "auto", Limits(8, frozenset(), loaded.most_rows))
+    assert {step.mode for step in steps} == {"plain"}
 
 
 def test_a_saved_draft_loads_and_proposes_as_before(tiny_folder):

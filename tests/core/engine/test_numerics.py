@@ -52,7 +52,7 @@ def test_a_pair_whose_programs_compute_something_else_does_without_them(
     monkeypatch.setattr(AneDrafter, "__init__", lambda self, folder, _, *others: begin(self, folder, programs, *others))
     loaded = load_pair_now(tiny_pair)
     try:
-        assert loaded.modes == ("plain", "gpu", "auto")
+        assert loaded.modes == ("plain", "lookup", "gpu", "auto")
         assert "compute something else" in loaded.missing["ane"]
         assert loaded.missing.keys() == {"ane", "mirror"}
     finally:

@@ -153,7 +153,7 @@ def test_where_they_fail_the_pair_loads_without_them(
     monkeypatch.setattr(ane, "system_runtime", lambda: "coreml")
     home.write_text("no folder")
     loaded = load_pair_now(tiny_pair)
-    assert loaded.modes == ("plain", "gpu", "auto")
+    assert loaded.modes == ("plain", "lookup", "gpu", "auto")
     assert loaded.missing.keys() == {"ane", "mirror"}
     assert loaded.missing["ane"].startswith("The folder for prepared kernels cannot be made: ")
 

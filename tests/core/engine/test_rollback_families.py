@@ -15,7 +15,16 @@ from mlx_lm.models.cache import ArraysCache, CacheList
 from core.engine.rollback import Transaction
 from core.engine.target import Target
 from core.errors import UnsupportedCache
-from helpers.families import FAMILIES, KINDS, RECURRENT, WINDOW, WINDOWED, family_target
+from helpers.families import (
+    FAMILIES,
+    KINDS,
+    QUANTISED,
+    RECURRENT,
+    WINDOW,
+    WINDOWED,
+    family_target,
+    quantised_target,
+)
 
 BLOCK = [8, 61, 2, 45, 30, 19]
 TAIL = [77, 3, 51, 90, 14, 66, 21, 9, 35]
@@ -87,6 +96,19 @@ def test_commit_of_k_rows_equals_k_single_steps(family, prompt_length):
         assert transaction.length == prompt_length + kept
         logits = after(target, transaction.caches)
         assert mx.allclose(logits, single_steps(family, prompt_length, kept), atol=TOLERANCE), f"k = {kept}"
+
+
+@pytest.mark.parametrize(("family", "quantisation"), QUANTISED, ids=str)
+def test_commit_of_k_rows_equals_k_single_steps_with_quantised_weights(family, quantisation):
+    target = quantised_target(family, **quantisation)
+    for kept in range(len(BLOCK) + 1):
+        transaction = begun(target, text(WINDOW))
+        read(target, transaction, BLOCK, kept)
+        caches = target.make_cache()
+        step(target, caches, text(WINDOW))
+        for token in BLOCK[:kept]:
+            step(target, caches, [token])
+        assert mx.allclose(after(target, transaction.caches), after(target, caches), atol=TOLERANCE), f"k = {kept}"
 
 
 @pytest.mark.parametrize("family", RECURRENT)

@@ -16,6 +16,11 @@ def index_of(tokens: list[int]) -> RepeatIndex:
     return index
 
 
+def continuation(index: RepeatIndex, rows: int) -> list[int]:
+    repeat = index.repeat(rows)
+    return repeat.tokens if repeat else []
+
+
 def by_search(tokens: list[int], rows: int) -> list[int]:
     """The same by comparing every place."""
 
@@ -36,7 +41,7 @@ def by_search(tokens: list[int], rows: int) -> list[int]:
 
 @given(st.lists(st.integers(0, 2), max_size=28), st.integers(1, 12))
 def test_it_finds_what_a_search_of_every_place_finds(tokens, rows):
-    assert index_of(tokens).continuation(rows) == by_search(tokens, rows)
+    assert continuation(index_of(tokens), rows) == by_search(tokens, rows)
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=8))
@@ -44,24 +49,24 @@ def test_a_text_may_grow_in_any_pieces(pieces):
     index = RepeatIndex()
     for piece in pieces:
         index.extend(piece)
-    assert index.continuation(5) == index_of([token for piece in pieces for token in piece]).continuation(5)
+    assert continuation(index, 5) == continuation(index_of([token for piece in pieces for token in piece]), 5)
 
 
 def test_the_longest_repeat_wins_over_newer_shorter_ones():
     text = [1, 2, 3, 4, 50, 9, 2, 3, 4, 60, 9, 8, 1, 2, 3, 4]
-    assert index_of(text).continuation(2) == [50, 9]
+    assert continuation(index_of(text), 2) == [50, 9]
 
 
 def test_the_newest_of_equal_repeats_wins():
-    assert index_of([2, 3, 4, 50, 2, 3, 4, 60, 2, 3, 4]).continuation(1) == [60]
+    assert continuation(index_of([2, 3, 4, 50, 2, 3, 4, 60, 2, 3, 4]), 1) == [60]
 
 
 def test_two_tokens_are_no_repeat():
-    assert index_of([3, 4, 50, 7, 3, 4]).continuation(4) == []
+    assert continuation(index_of([3, 4, 50, 7, 3, 4]), 4) == []
 
 
 def test_a_period_goes_on():
-    assert index_of([5, 6, 5, 6, 5, 6]).continuation(5) == [5, 6, 5, 6, 5]
+    assert continuation(index_of([5, 6, 5, 6, 5, 6]), 5) == [5, 6, 5, 6, 5]
 
 
 def test_a_token_that_always_repeats_does_not_make_look_ups_long(monkeypatch):
@@ -71,7 +76,7 @@ def test_a_token_that_always_repeats_does_not_make_look_ups_long(monkeypatch):
         RepeatIndex, "_match", lambda self, position: compared.append(position) or match(self, position)
     )
     index.extend([7, 7, 7])
-    assert index.continuation(3) == [1, 2, 7]
+    assert continuation(index, 3) == [1, 2, 7]
     assert 0 < len(compared) <= 32
 
 

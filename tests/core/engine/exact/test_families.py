@@ -20,7 +20,7 @@ from core.engine.sources import PlainSource
 from core.engine.target import Target
 from core.protocol import GenerateOptions
 from helpers.decoding import AnchorDiffers, ForcedSource, MakeSource, run, serial_source
-from helpers.families import FAMILIES, KINDS, family_target
+from helpers.families import DRAFTED, FAMILIES, KINDS, QUANTISED, family_target, quantised_target
 from helpers.tiny import BLOCK, VOCABULARY, tiny_drafter
 
 TEXT_TOKENS = 20
@@ -82,15 +82,25 @@ def test_forced_acceptance_gives_the_plain_text(family):
     check_prompts(family, range(2))
 
 
+@pytest.mark.parametrize(("family", "quantisation"), QUANTISED, ids=str)
+def test_forced_acceptance_gives_the_plain_text_of_quantised_targets(family, quantisation):
+    target = quantised_target(family, **quantisation)
+    for seed in range(2):
+        prompt, options = random_prompt(random.Random(seed)), sampling(seed)
+        plain = run(target, None, prompt, max_tokens=TEXT_TOKENS, **options)
+        source = patterned(plain.tokens, len(prompt), seed)
+        assert run(target, None, prompt, source, max_tokens=TEXT_TOKENS, **options).tokens == plain.tokens
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_forced_acceptance_gives_the_plain_text_of_many_prompts(family):
-    """Two hundred for each kind of state; families that keep the same in other classes have fewer."""
-    check_prompts(family, range(200 if family in KINDS else 40))
+    """Two hundred for each kind of state and each family with drafts; others that keep the same have fewer."""
+    check_prompts(family, range(200 if family in {*KINDS, *DRAFTED} else 40))
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", sorted({*KINDS, *DRAFTED}))
 def test_two_drafts_in_a_row_read_their_own_taps(family):
     target, prompt = family_target(family), [5, 17, 60, 3, 41]
     proposals = {}

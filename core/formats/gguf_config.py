@@ -1,4 +1,4 @@
-"""Llama-type GGUF files as Hugging Face would describe them: the config of the model, and its tensors checked."""
+"""GGUF files as Hugging Face would describe them: the config of the model, and its tensors checked."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from typing import Any
 
 from core.errors import UnsupportedModel
 from core.formats.gguf_header import GgufInfo, damaged
+from core.formats.gguf_types import QUANTISED_BITS
 
-QUANTISED_BITS = {"Q4_0": 4, "Q4_1": 4, "Q8_0": 8}
-"""Bits of the quantised tensor types; the others are whole numbers of bytes a value."""
+_GEMMA3_PERIOD = 6
+"""Every sixth layer sees the whole text, the others a window; files do not say so."""
+_LARGEST_GEMMA3_LAYERS = 62
+"""Gemma 3 27B alone scales its attention by the width of a head's share, not of its keys."""
 
 
-def llama_config(info: GgufInfo) -> dict[str, Any]:
+def gguf_config(info: GgufInfo) -> dict[str, Any]:
     """The model's `config.json`, from a header whose tensors are exactly those that it announces.
 
-    Raises `UnreadableModel` where the header contradicts itself, `UnsupportedModel` for scaled RoPE
-    (`llama.rope.scaling.*`, `rope_freqs`), mixtures of experts and partial RoPE.
+    Raises `UnreadableModel` where the header contradicts itself, `UnsupportedModel` for scaled RoPE of llama
+    (`rope.scaling.*`, `rope_freqs`), mixtures of experts and partial RoPE.
     """
     config = _config(info)
     _check_tensors(info, config)
@@ -23,44 +26,66 @@ def llama_config(info: GgufInfo) -> dict[str, Any]:
 
 
 def _config(info: GgufInfo) -> dict[str, Any]:
-    _refuse_unsupported(info)
-    hidden = info.integer("llama.embedding_length")
-    heads = info.integer("llama.attention.head_count")
-    kv_heads = info.integer("llama.attention.head_count_kv", heads)
-    head_dim = info.integer("llama.attention.key_length", max(hidden // heads, 1))
+    kind = info.architecture
+    _refuse_unsupported(info, kind)
+    hidden = info.integer(f"{kind}.embedding_length")
+    heads = info.integer(f"{kind}.attention.head_count")
+    kv_heads = info.integer(f"{kind}.attention.head_count_kv", heads)
+    head_dim = info.integer(f"{kind}.attention.key_length", max(hidden // heads, 1))
     if heads % kv_heads or head_dim % 2:
         raise damaged(info.path, "its attention heads do not fit together", f"{heads} {kv_heads} {head_dim}")
-    for key in ("llama.rope.dimension_count", "llama.attention.value_length"):
+    for key in (f"{kind}.rope.dimension_count", f"{kind}.attention.value_length"):
         if info.integer(key, head_dim) != head_dim:
             raise _unsupported(info, f"heads of size {head_dim} with {key} {info.integer(key)}")
     if "token_embd.weight" not in info.tensors:
         raise damaged(info.path, "its tensor token_embd.weight is missing")
-    layers = info.integer("llama.block_count")
+    layers = info.integer(f"{kind}.block_count")
     if layers > len(info.tensors):  # before anything is made for each layer
         raise damaged(info.path, f"it announces {layers} layers but holds fewer tensors")
-    return {
+    config: dict[str, Any] = {
         "model_type": "llama",
         "hidden_size": hidden,
         "num_hidden_layers": layers,
-        "intermediate_size": info.integer("llama.feed_forward_length"),
+        "intermediate_size": info.integer(f"{kind}.feed_forward_length"),
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": head_dim,
-        "rms_norm_eps": info.number("llama.attention.layer_norm_rms_epsilon"),
+        "rms_norm_eps": info.number(f"{kind}.attention.layer_norm_rms_epsilon"),
         "vocab_size": info.tensors["token_embd.weight"].shape[0],
         "max_position_embeddings": info.context_length,
-        "rope_theta": info.number("llama.rope.freq_base", 10000.0),
+        "rope_theta": info.number(f"{kind}.rope.freq_base", 1e6 if kind == "gemma3" else 1e4),
         "tie_word_embeddings": "output.weight" not in info.tensors,
+    }
+    return config | _gemma3(info, config) if kind == "gemma3" else config
+
+
+def _gemma3(info: GgufInfo, config: dict[str, Any]) -> dict[str, Any]:
+    """What Gemma 3 has beyond llama, by llama.cpp's conversion of it."""
+    scaling = info.metadata.get("gemma3.rope.scaling.type", "none")
+    if scaling not in ("none", "linear"):
+        raise _unsupported(info, f"position scaling of type {str(scaling)[:40]}")
+    factor = info.number("gemma3.rope.scaling.factor", 1.0)
+    largest = config["num_hidden_layers"] == _LARGEST_GEMMA3_LAYERS
+    return {
+        "model_type": "gemma3_text",
+        "sliding_window": info.integer("gemma3.attention.sliding_window"),
+        "sliding_window_pattern": _GEMMA3_PERIOD,
+        "rope_local_base_freq": info.number("gemma3.rope.freq_base_swa", 1e4),
+        "rope_scaling": {"rope_type": "linear", "factor": factor} if scaling == "linear" else None,
+        "query_pre_attn_scalar": (
+            config["hidden_size"] / config["num_attention_heads"] if largest else config["head_dim"]
+        ),
     }
 
 
-def _refuse_unsupported(info: GgufInfo) -> None:
-    if info.metadata.get("llama.expert_count"):
+def _refuse_unsupported(info: GgufInfo, kind: str) -> None:
+    if info.metadata.get(f"{kind}.expert_count"):
         raise _unsupported(info, "a mixture of experts")
-    if "rope_freqs.weight" in info.tensors or info.metadata.get("llama.rope.scaling.type", "none") != "none":
+    scaled = kind == "llama" and info.metadata.get("llama.rope.scaling.type", "none") != "none"
+    if scaled or "rope_freqs.weight" in info.tensors:
         raise _unsupported(info, "position scaling (RoPE scaling)")
-    for key in ("llama.attention.head_count", "llama.attention.head_count_kv", "llama.feed_forward_length"):
-        if isinstance(info.metadata.get(key), list):
+    for key in ("attention.head_count", "attention.head_count_kv", "feed_forward_length"):
+        if isinstance(info.metadata.get(f"{kind}.{key}"), list):
             raise _unsupported(info, "layers of different sizes")
 
 
@@ -72,15 +97,15 @@ def _unsupported(info: GgufInfo, what: str) -> UnsupportedModel:
 
 def _expected_shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Every tensor of the file by its GGUF name."""
-    hidden, inner = config["hidden_size"], config["intermediate_size"]
-    q, kv = config["num_attention_heads"] * config["head_dim"], config["num_key_value_heads"] * config["head_dim"]
+    hidden, inner, head_dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    q, kv = config["num_attention_heads"] * head_dim, config["num_key_value_heads"] * head_dim
     shapes: dict[str, tuple[int, ...]] = {
         "token_embd.weight": (config["vocab_size"], hidden),
         "output_norm.weight": (hidden,),
     }
     if not config["tie_word_embeddings"]:
         shapes["output.weight"] = (config["vocab_size"], hidden)
-    of_layer = {
+    of_layer: dict[str, tuple[int, ...]] = {
         "attn_norm": (hidden,),
         "attn_q": (q, hidden),
         "attn_k": (kv, hidden),
@@ -91,6 +116,9 @@ def _expected_shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         "ffn_up": (inner, hidden),
         "ffn_down": (hidden, inner),
     }
+    if config["model_type"] == "gemma3_text":
+        of_layer |= dict.fromkeys(("post_attention_norm", "post_ffw_norm"), (hidden,))
+        of_layer |= dict.fromkeys(("attn_q_norm", "attn_k_norm"), (head_dim,))
     for layer in range(config["num_hidden_layers"]):
         shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in of_layer.items()}
     return shapes
