@@ -10,6 +10,7 @@ from app.pairs.cards import Card
 from app.pairs.download_row import DownloadRow
 from app.widgets import label, push_button, set_kind, set_style_property
 from core.hub.progress import ENDED
+from core.units import size
 
 _WAITING = {
     "planning": "Asking the hub what would be downloaded …",
@@ -151,13 +152,13 @@ class PairCard(QFrame):
         self.use.setText("Loaded" if card.loaded else "Use this pair" if card.fits else "Load anyway")
         self.get.setVisible(free and runs and not ready and not words.needs_package(card))
         here = card.row.state != "not downloaded" or not card.row.download_bytes
-        self.get.setText("Download …" if here else f"Download {words.size(card.row.download_bytes)} …")
+        self.get.setText("Download …" if here else f"Download {size(card.row.download_bytes)} …")
         self.delete.setVisible(free and card.removable and not card.loaded)
         self.agree.setVisible(card.step == "consent")
-        self.agree.setText(f"Download {words.size(sum(plan.bytes_to_fetch for plan in card.plans))}")
+        self.agree.setText(f"Download {size(sum(plan.bytes_to_fetch for plan in card.plans))}")
         self.agree.setEnabled(_has_room(card))
         self.remove.setVisible(card.step == "removal")
-        self.remove.setText(f"Delete and free {words.size(words.freed_bytes(card))}")
+        self.remove.setText(f"Delete and free {size(words.freed_bytes(card))}")
         self.dismiss.setVisible(
             card.step in ("planning", "consent", "measuring", "removal") or card.problem is not None
         )

@@ -24,15 +24,6 @@ def hub_settings(arguments: argparse.Namespace) -> HubSettings:
     return from_environment(arguments.endpoint, arguments.proxy, arguments.offline)
 
 
-def size(count: float) -> str:
-    """Bytes for a reader, in units of 1000 as disks are sold."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 999.5:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
 def confirmed(question: str, yes: bool) -> bool:
     """Whether the user agrees; never where nobody can be asked."""
     if yes or not sys.stdin.isatty():

@@ -14,7 +14,8 @@ from core.errors import BadRequest
 from core.pairs.catalog import load_catalog
 from core.pairs.found import found_models
 from core.pairs.inspection import Fact, Inspection, inspect
-from core.pairs.memory import DEFAULT_CONTEXT, MemorySum, gigabytes
+from core.pairs.memory import DEFAULT_CONTEXT, MemorySum
+from core.units import size
 
 _MARKS = {"ok": "ok", "warning": "note", "failed": "NO", "unknown": "?"}
 _LONGEST_CONTEXT = 1 << 24
@@ -68,8 +69,8 @@ def _facts(facts: tuple[Fact, ...]) -> list[str]:
 
 
 def _memory(memory: MemorySum) -> Iterator[str]:
-    rows = [(row.what, gigabytes(row.bytes), row.how) for row in memory.rows]
-    yield from table([*rows, ("sum", gigabytes(memory.needed_bytes), "")])
+    rows = [(row.what, size(row.bytes), row.how) for row in memory.rows]
+    yield from table([*rows, ("sum", size(memory.needed_bytes), "")])
     yield memory.verdict + ("" if memory.fits else " It can be loaded anyway: the system may swap, or end it.")
 
 

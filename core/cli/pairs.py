@@ -13,7 +13,8 @@ from core.cli.common import print_problem, table
 from core.pairs.catalog import load_catalog
 from core.pairs.found import found_models
 from core.pairs.listing import PairRow, list_pairs
-from core.pairs.memory import DEFAULT_CONTEXT, gigabytes
+from core.pairs.memory import DEFAULT_CONTEXT
+from core.units import size
 
 _HEADER = ("PAIR", "DOWNLOAD", "MEMORY", "STATE", "")
 
@@ -48,8 +49,8 @@ def _screen(rows: list[PairRow]) -> Iterator[str]:
 def _cells(row: PairRow) -> tuple[str, ...]:
     memory = _at_default(row)
     reasons = (row.problem, *row.compatibility.reasons, "fits" if memory.fits else memory.verdict)
-    needed = gigabytes(memory.needed_bytes)
-    return (row.id, gigabytes(row.download_bytes), needed, row.state, next(filter(None, reasons)))
+    needed = size(memory.needed_bytes)
+    return (row.id, size(row.download_bytes), needed, row.state, next(filter(None, reasons)))
 
 
 def _at_default(row: PairRow) -> Any:

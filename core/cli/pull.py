@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from core.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, StatusLine, print_event, print_problem
-from core.cli.hub_options import add_hub_options, hub_settings, size
+from core.cli.hub_options import add_hub_options, hub_settings
 from core.message import Message
+from core.units import clock, size
 
 if TYPE_CHECKING:
     from core.hub.download import Download
@@ -169,11 +170,5 @@ def _now(progress: DownloadProgress) -> str:
     if progress.state == "queued" and any(file.note for file in progress.files):
         return next(file.note for file in progress.files if file.note)
     if progress.state == "downloading" and progress.bytes_per_s is not None and progress.left_s is not None:
-        return f"{size(progress.bytes_per_s)}/s  {_clock(progress.left_s)} left"
+        return f"{size(progress.bytes_per_s)}/s  {clock(progress.left_s)} left"
     return progress.state
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -6,9 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from core.cli.common import EXIT_FAILED, print_event
-from core.cli.hub_options import confirmed, size
+from core.cli.hub_options import confirmed
 from core.errors import BadRequest
 from core.message import Message
+from core.units import size
 
 if TYPE_CHECKING:
     from core.hub.leftovers import Leftover, Removal

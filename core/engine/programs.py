@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -51,6 +52,7 @@ class Programs:
         cores = usable_cores()
         self.runtime.threads = max(1, cores // 2) if share else cores
 
+    @cached_property
     def device(self) -> str:
         """Where they run, in words; Core ML may take as long to tell as to load a program (not verified on a Mac)."""
         if self.runs_on == "cpu":
@@ -86,14 +88,24 @@ def load_programs(
     cannot be prepared or loaded.
     """
     runtime, runs_on = ane.CpuRuntime(), ane.system_runtime()
-    first, *others = _widths(ane.inspect_draft(folder).block_size, runs_on)
+    widths = _widths(ane.inspect_draft(folder).block_size, runs_on)
     programs, origins = [], []
-    for width in (first, *others):
-        loaded, origin = _load(folder, width, runtime, tell, precision)
-        programs += [program for program in loaded if width == first or "x" in program.inputs]
+    for index, width in enumerate(widths):
+        loaded, origin = _load(folder, width, runtime, _of_all(tell, index, widths), precision)
+        programs += [program for program in loaded if index == 0 or "x" in program.inputs]
         origins.append(origin)
     made = [origin for origin in origins if origin != _KEPT]
     return Programs(AneDrafter(folder, programs, target), runtime, runs_on, (made or origins)[0])
+
+
+def _of_all(tell: Tell, index: int, widths: Sequence[int]) -> Tell:
+    """Tells of one width's programs as a part of those of all widths."""
+
+    def told(stage: str, program: str, done: int, total: int, elapsed_s: float) -> None:
+        named = f"{program} for {widths[index]} columns" if program and len(widths) > 1 else program
+        tell(stage, named, index * total + done, len(widths) * total, elapsed_s)
+
+    return told
 
 
 def making_s(folder: Path, precision: Precision) -> float:

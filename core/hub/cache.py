@@ -19,6 +19,7 @@ from huggingface_hub.file_download import are_symlinks_supported
 from core.errors import CacheNotWritable, DiskFull, MirrorError
 from core.files import replace_file
 from core.hub.listing import ListedFile
+from core.units import size
 
 PART_SUFFIX = ".mirror-sd-part"
 _LOCK_MODE = 0o664  # as the hub's client makes them: users may share a cache
@@ -132,9 +133,9 @@ def disk_error(error: OSError, path: Path) -> MirrorError:
 def disk_full(folder: Path, needed: int | None) -> DiskFull:
     """`needed`: bytes that are still to come, where that is known."""
     free = free_bytes(folder)
-    wanted = f"{needed / 1e6:,.1f} MB are still needed, but only " if needed is not None else "The disk is full: "
+    wanted = f"{size(needed)} are still needed, but only " if needed is not None else "The disk is full: "
     return DiskFull(
-        f"{wanted}{free / 1e6:,.1f} MB are free.",
+        f"{wanted}{size(free)} are free.",
         f"Free some space on the disk of {folder}, or name another folder with HF_HUB_CACHE.",
         f"needed {needed}, free {free}",
     )

@@ -111,7 +111,7 @@ def _row(
         draft_path=draft_path if draft_facts else None,
         compatibility=judge(judged_target, judged_draft, pair),
         memory=_memory(pair, target, judged_target, draft, device, held_bytes),
-        preparation=None if draft is None else estimate(draft),
+        preparation=None if draft is None else estimate(draft, path=draft_path),
         problem=target_problem or draft_problem,
         recommended=False,
     )
