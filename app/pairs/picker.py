@@ -26,6 +26,7 @@ from app.pairs.custom_panel import CustomPanel
 from app.pairs.custom_row import CustomPair
 from app.pairs.pair_card import PairCard
 from app.pairs.picker_model import PickerModel
+from app.pairs.preparation_panel import PreparationPanel
 from app.widgets import label, push_button, set_kind
 from core.pairs import Pair
 from core.pairs.found import FoundModel
@@ -61,6 +62,8 @@ class PairPicker(QDialog):
         self.notice = ProblemNotice()
         self.empty = label("", "muted", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.preparation = PreparationPanel()
+        self._chose = False  # here, what is prepared now
         self.close_button = push_button("Close", "Back to the chat; downloads go on")
         self._lay_out()
         self._connect()
@@ -101,6 +104,7 @@ class PairPicker(QDialog):
         top.addWidget(self.search)
         top.addLayout(tools)
         top.addWidget(self.notice)
+        top.addWidget(self.preparation)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -114,6 +118,7 @@ class PairPicker(QDialog):
         model.problem_met.connect(lambda problem: self.notice.show_problem(problem, can_retry=True))
         model.pair_chosen.connect(self._on_chosen)
         model.inspected.connect(self.custom.show_outcome)
+        self.preparation.ready.connect(self._on_ready)
         self.notice.retry_requested.connect(self._read)
         self.search.textChanged.connect(self._filter)
         self.fitting.toggled.connect(self._filter)
@@ -177,6 +182,8 @@ class PairPicker(QDialog):
             "agree": model.agree,
             "dismiss": model.dismiss,
             "choose": model.choose,
+            "load": lambda pair: model.load(pair, check=False),
+            "load and check": lambda pair: model.load(pair, check=True),
             "delete": model.measure_removal,
             "remove": model.remove,
             "pause": model.pause,
@@ -248,5 +255,11 @@ class PairPicker(QDialog):
         self.own.setChecked(False)
         self._model.add_custom(pair)
 
-    def _on_chosen(self, _pair: Pair) -> None:
-        self.close()
+    def _on_chosen(self, _pair: Pair, _check: bool) -> None:
+        self._chose = True
+
+    def _on_ready(self, something_to_read: bool) -> None:
+        """The pair that was chosen here is loaded: back to the chat, unless there is something to read first."""
+        if self._chose and not something_to_read:
+            self.close()
+        self._chose = False

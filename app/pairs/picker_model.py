@@ -31,8 +31,8 @@ class PickerModel(QObject):
     """The pair's id."""
     problem_met = Signal(object)
     """`Problem` that belongs to no card."""
-    pair_chosen = Signal(object)
-    """`Pair` to load."""
+    pair_chosen = Signal(object, bool)
+    """`Pair` to load, and whether to check it then."""
     downloads_changed = Signal()
     inspected = Signal(object)
     """`CustomPair` or `Problem`."""
@@ -252,10 +252,21 @@ class PickerModel(QObject):
     # ---------------------------------------------------------- choice and custom
 
     def choose(self, pair: str) -> None:
-        """Have the engine load a pair that is ready."""
+        """Have the engine load a pair that is ready; where that costs something, after the user has agreed to it."""
         card = self._cards[pair]
-        if card.row.pair is not None and card.row.compatibility.runs:
-            self.pair_chosen.emit(card.row.pair)
+        if card.row.pair is None or not card.row.compatibility.runs:
+            return
+        if card.fits and (card.row.preparation is None or card.row.preparation.kept):
+            self.pair_chosen.emit(card.row.pair, False)
+        else:
+            self._put(replace(card, step="load", problem=None))
+
+    def load(self, pair: str, *, check: bool) -> None:
+        """Load the pair after all, and `check` it then."""
+        card = self._cards[pair]
+        if card.step == "load" and card.row.pair is not None:
+            self._put(replace(card, step=""))
+            self.pair_chosen.emit(card.row.pair, check)
 
     def inspect(self, target: str, draft: str) -> None:
         """Judge a pair by paths or hub ids; `inspected` tells the outcome."""

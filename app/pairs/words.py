@@ -104,6 +104,17 @@ def consent(card: Card) -> str:
     return "\n".join(lines)
 
 
+def load_consent(card: Card) -> str:
+    """What the user agrees to with a load: minutes and disk of the preparation, memory as a sum."""
+    lines = []
+    if card.row.preparation is not None:
+        lines.append(f"The draft's programs: {card.row.preparation.words}.")
+    lines.append(memory_lines(card))
+    if not card.fits:
+        lines.append(_SWAPS)
+    return "\n".join(lines)
+
+
 def removal(card: Card) -> str:
     """What the user agrees to with a removal."""
     names = " and ".join(each.repo for each in card.removals)

@@ -11,29 +11,12 @@ import msgspec
 
 from core.files import replace_file
 from core.kernel_messages import KernelProgress
+from core.loading_words import PART_WORDS, STAGE_WORDS
 from core.paths import cache_dir
 from core.protocol import LoadPart, Progress
 
 log = logging.getLogger("mirror_sd.loading")
 
-_WORDS: dict[LoadPart, str] = {
-    "target": "reading the target",
-    "draft": "reading the draft",
-    "programs": "preparing the draft's programs",
-    "plain": "measuring plain decoding",
-    "costs": "measuring what steps cost",
-    "check": "checking answers against plain decoding",
-}
-_STAGES = {
-    "hash": "reading its weights",
-    "wait": "waiting for another program that prepares it",
-    "quantise": "rounding weights",
-    "build": "building",
-    "write": "writing",
-    "compile": "compiling",
-    "seal": "keeping",
-    "done": "ready",
-}
 _USUAL_S: dict[LoadPart, float] = {
     "target": 2.0, "draft": 0.5, "programs": 2.0, "plain": 2.0, "costs": 4.0, "check": 15.0,
 }  # fmt: skip
@@ -68,19 +51,19 @@ class Loading:
         self.end_part()
         self._now = self._parts.index(part)
         self._part_began_s = time.perf_counter()
-        return self._progress(_WORDS[part], 0.0)
+        return self._progress(PART_WORDS[part], 0.0)
 
     def within(self, kernels: KernelProgress) -> Progress:
         """How far the programs are."""
-        about = f" ({_STAGES[kernels.stage]}{f' {kernels.program}' if kernels.program else ''})"
+        about = f" ({STAGE_WORDS[kernels.stage]}{f' {kernels.program}' if kernels.program else ''})"
         is_first = kernels.stage in _MAKING and not self._made
         self._made |= is_first
         share = kernels.done / kernels.total if kernels.total else 0.0
-        return self._progress(_WORDS["programs"] + about, share, kernels, _MISS if is_first else "")
+        return self._progress(PART_WORDS["programs"] + about, share, kernels, _MISS if is_first else "")
 
     def checked(self, done: int, total: int) -> Progress:
         """How far the check is, in answers."""
-        return self._progress(f"{_WORDS['check']} ({done} of {total} answers)", done / total)
+        return self._progress(f"{PART_WORDS['check']} ({done} of {total} answers)", done / total)
 
     def note(self, sentence: str) -> Progress:
         """What was found out, beside how far it is."""

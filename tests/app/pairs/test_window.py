@@ -81,8 +81,10 @@ def test_a_ready_pair_is_loaded_and_the_chat_stays(open_window: OpenWindow, on_d
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
     picker = opened(window, qtbot)
     picker._cards[FIRST].use.click()
-    assert not picker.isVisible()
+    picker._cards[FIRST].load.click()
+    assert picker.isVisible()
     until_loaded(window, qtbot, "Tiny 4-bit")
+    assert not picker.isVisible(), "the chat is what the pair was chosen for"
     assert len(window.generation.conversation.messages) == 2
     window.generation.send("Second")
     qtbot.waitUntil(lambda: len(window.generation.conversation.messages) == 4, timeout=WAIT_MS)
