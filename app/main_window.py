@@ -316,7 +316,7 @@ class MainWindow(QMainWindow):
         from app.pairs.picker_model import PickerModel
         from app.pairs.sources import user_sources
 
-        model = self._pairs = PickerModel((self._sources or user_sources)(), self)
+        model = self._pairs = PickerModel(self._sources or user_sources, self)
         model.pair_chosen.connect(self._use_pair)
         model.downloads_changed.connect(self._show_downloads)
         self._tell_picker()

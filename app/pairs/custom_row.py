@@ -23,6 +23,7 @@ class CustomPair:
 
     target: str
     draft: str
+    """Empty where the target was judged alone."""
     inspection: Inspection
 
     @property
@@ -34,14 +35,16 @@ class CustomPair:
 def inspect_custom(
     target: str, draft: str, catalog: Catalog, found: Iterable[FoundModel], hub: HubSettings
 ) -> CustomPair:
-    """Judge two models, each by path or hub id. Reads the disk and asks the hub: not for the event loop.
+    """Judge two models, each by path or hub id, or the target alone where no draft is named.
+
+    Reads the disk and asks the hub: not for the event loop.
 
     Raises as `inspect` does.
     """
-    target, draft = _full_name(target, catalog), _full_name(draft, catalog)
+    target, draft = _full_name(target, catalog), draft and _full_name(draft, catalog)
     draft = demo_draft() if draft == DEMO else draft
     target = demo_pair().target if target == DEMO else target
-    return CustomPair(target, draft, inspect(target, draft, catalog, found, remote=HubFacts(hub)))
+    return CustomPair(target, draft, inspect(target, draft or None, catalog, found, remote=HubFacts(hub)))
 
 
 def _full_name(name: str, catalog: Catalog) -> str:

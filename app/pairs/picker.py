@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
@@ -24,6 +25,9 @@ from app.pairs import words
 from app.pairs.cards import Filter
 from app.pairs.custom_panel import CustomPanel
 from app.pairs.custom_row import CustomPair
+from app.pairs.hub_results import HubResultList
+from app.pairs.hub_search import HubResults
+from app.pairs.leftovers import LeftoversRow
 from app.pairs.pair_card import PairCard
 from app.pairs.picker_model import PickerModel
 from app.pairs.preparation_panel import PreparationPanel
@@ -50,8 +54,8 @@ class PairPicker(QDialog):
         self.headline = label("Choose a pair", "title")
         self.advice = label("", "muted", wraps=True)
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search pairs and models on this disk")
-        self.search.setAccessibleName("Search pairs and models on this disk")
+        self.search.setPlaceholderText("Search the catalog, this disk and the hub")
+        self.search.setAccessibleName("Search the catalog, this disk and the hub")
         self.search.setClearButtonEnabled(True)
         self.fitting = QCheckBox("Fits this machine")
         self.downloaded = QCheckBox("Downloaded")
@@ -59,6 +63,8 @@ class PairPicker(QDialog):
         self.own.setCheckable(True)
         self.custom = CustomPanel()
         self.custom.hide()
+        self.hub_results = HubResultList()
+        self.leftovers = LeftoversRow(model.leftovers)
         self.notice = ProblemNotice()
         self.empty = label("", "muted", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -87,6 +93,8 @@ class PairPicker(QDialog):
         self._list.addWidget(self.empty)
         self._others_title = label("Other models on this disk", "strong")
         self._list.addWidget(self._others_title)
+        self._list.addWidget(self.hub_results)
+        self._list.addWidget(self.leftovers)
         self._list.addStretch(1)
         self.area = QScrollArea()
         self.area.setWidgetResizable(True)
@@ -118,6 +126,8 @@ class PairPicker(QDialog):
         model.problem_met.connect(lambda problem: self.notice.show_problem(problem, can_retry=True))
         model.pair_chosen.connect(self._on_chosen)
         model.inspected.connect(self.custom.show_outcome)
+        model.hub_search.changed.connect(self._show_hub)
+        self.hub_results.named.connect(self._name_pair)
         self.preparation.ready.connect(self._on_ready)
         self.notice.retry_requested.connect(self._read)
         self.search.textChanged.connect(self._filter)
@@ -145,6 +155,7 @@ class PairPicker(QDialog):
 
     def _filter(self) -> None:
         self._model.set_filter(Filter(self.search.text(), self.fitting.isChecked(), self.downloaded.isChecked()))
+        self._show_hub()
 
     # ------------------------------------------------------------------- the list
 
@@ -205,7 +216,7 @@ class PairPicker(QDialog):
     def _show_empty(self) -> None:
         if self._model.reading:
             text = "Looking for models on this disk …"
-        elif self._model.shown() or self._model.other_models():
+        elif self._model.shown() or self._model.other_models() or self._model.hub_search.results.state:
             text = ""
         elif self.downloaded.isChecked() and not self.search.text():
             text = "No pair is on this disk yet. Turn “Downloaded” off to see those that can be downloaded."
@@ -237,7 +248,20 @@ class PairPicker(QDialog):
         layout.addWidget(button)
         return row
 
+    def _show_hub(self) -> None:
+        """Without what the cards name already."""
+        results, named = self._model.hub_search.results, self._model.named_repos()
+        others = tuple(each for each in results.candidates if each.repo not in named)
+        filtered = self.fitting.isChecked() or self.downloaded.isChecked()  # which nobody can tell of these
+        self.hub_results.show_results(HubResults() if filtered else replace(results, candidates=others))
+        self._show_empty()
+
     # ------------------------------------------------------------- a custom pair
+
+    def _name_pair(self, target: str, draft: str) -> None:
+        self.own.setChecked(True)
+        self.custom.name(target, draft)
+        self.area.verticalScrollBar().setValue(0)
 
     def _show_custom(self, shown: bool) -> None:
         self.custom.setVisible(shown)

@@ -11,6 +11,8 @@ from PySide6.QtCore import QObject, Signal
 from app.pairs.cards import Card, Filter, Step, rank
 from app.pairs.custom_row import CustomPair, custom_row, inspect_custom
 from app.pairs.downloads import Downloads, PairProgress
+from app.pairs.hub_search import HubSearch
+from app.pairs.leftovers import Leftovers
 from app.pairs.sources import Listing, PairSources, read_listing
 from app.tasks import Tasks
 from core.errors import BadRequest, InternalError, MirrorError
@@ -37,10 +39,15 @@ class PickerModel(QObject):
     inspected = Signal(object)
     """`CustomPair` or `Problem`."""
 
-    def __init__(self, sources: PairSources, parent: QObject | None = None) -> None:
+    def __init__(self, read_sources: Callable[[], PairSources], parent: QObject | None = None) -> None:
+        """`read_sources` is asked at each reading, so that changed settings hold from then on."""
         super().__init__(parent)
-        self._sources = sources
+        self._read_sources = read_sources
+        sources = self._sources = read_sources()
         self._tasks = Tasks()
+        self.hub_search = HubSearch(lambda: self._sources.hub, self)
+        self.leftovers = Leftovers(lambda: self._sources.hub.cache_dir, self)
+        self.leftovers.problem_met.connect(self.problem_met)
         self._downloads = Downloads(sources.hub, sources.patience, self)
         self._downloads.changed.connect(self._on_download)
         self._listing: Listing | None = None
@@ -73,9 +80,13 @@ class PickerModel(QObject):
         """Models on disk that no pair names and the search lets through."""
         if self._listing is None:
             return ()
-        named = {name for card in self._cards.values() for name in (card.row.target_repo, card.row.draft_repo)}
+        named = self.named_repos()
         others = (model for model in self._listing.found if model.name not in named)
         return tuple(model for model in others if self._filter.has_words(model.name))
+
+    def named_repos(self) -> set[str | None]:
+        """The hub ids that cards stand for."""
+        return {name for card in self._cards.values() for name in (card.row.target_repo, card.row.draft_repo)}
 
     def recommended(self) -> Card | None:
         """The pair for this machine."""
@@ -90,8 +101,10 @@ class PickerModel(QObject):
         return self._downloads.under_way()
 
     def set_filter(self, chosen: Filter) -> None:
-        """Show only what passes."""
+        """Show only what passes, and look at the hub for the search."""
         self._filter = chosen
+        if self._listing is not None:
+            self.hub_search.search(chosen.search, self._listing.catalog)
         self.listed.emit()
 
     def set_loaded(self, pair: Pair | None) -> None:
@@ -103,7 +116,7 @@ class PickerModel(QObject):
     # -------------------------------------------------------------- what is read
 
     def reload(self) -> None:
-        """Read the sources; again once more where that is under way."""
+        """Read the sources and the settings; again once more where that is under way."""
         if self._reading is not None:
             self._read_again = True
             return
@@ -111,7 +124,8 @@ class PickerModel(QObject):
 
     async def _reload(self) -> None:
         try:
-            listing = await asyncio.to_thread(read_listing, self._sources, self.held_bytes)
+            sources = await asyncio.to_thread(self._read_sources)
+            listing = await asyncio.to_thread(read_listing, sources, self.held_bytes)
         except MirrorError as error:
             self.problem_met.emit(error.problem)
             return
@@ -121,10 +135,19 @@ class PickerModel(QObject):
             return
         finally:
             self._reading = None
+        self._use(sources)
         self._take(listing)
+        self.leftovers.look()
         if self._read_again:
             self._read_again = False
             self.reload()
+
+    def _use(self, sources: PairSources) -> None:
+        """From now on. Downloads that are under way go on as they began."""
+        if sources != self._sources:
+            self._sources = sources
+            self._downloads.use(sources.hub, sources.patience)
+            self.hub_search.forget()
 
     def _take(self, listing: Listing) -> None:
         first, self._listing = self._listing is None, listing
@@ -269,16 +292,14 @@ class PickerModel(QObject):
             self.pair_chosen.emit(card.row.pair, check)
 
     def inspect(self, target: str, draft: str) -> None:
-        """Judge a pair by paths or hub ids; `inspected` tells the outcome."""
+        """Judge a pair by paths or hub ids, a target alone where no draft is named; `inspected` tells the outcome."""
         self._tasks.start(self._inspect(target.strip(), draft.strip()))
 
     async def _inspect(self, target: str, draft: str) -> None:
         listing = self._listing
         try:
-            if listing is None or not target or not draft:
-                raise BadRequest(
-                    "Name a target and a draft.", "Each is a folder, a GGUF file, or a hub id: owner/name."
-                )
+            if listing is None or not target:
+                raise BadRequest("Name a target.", "It is a folder, a GGUF file, or a hub id: owner/name.")
             custom = await asyncio.to_thread(
                 inspect_custom, target, draft, listing.catalog, listing.found, self._sources.hub
             )
@@ -298,6 +319,8 @@ class PickerModel(QObject):
     async def close(self) -> None:
         """Pause all downloads; what has arrived is kept."""
         await self._downloads.close()
+        for each in (self.hub_search, self.leftovers):
+            await each.close()
         await self._tasks.cancel_all()
 
     def _begin(self, pair: str, step: Step, work: Callable[[Card], Awaitable[Card]]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from core.cli.common import print_problem, table
+from core.cli.hub_options import hub_settings
 from core.pairs.catalog import load_catalog
 from core.pairs.found import found_models
 from core.pairs.listing import PairRow, list_pairs
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_catalog()
     if loaded.problem is not None:
         print_problem(loaded.problem)
-    rows = list_pairs(loaded.catalog, found_models())
+    rows = list_pairs(loaded.catalog, found_models(cache=hub_settings().cache_dir))
     for line in map(_json_line, rows) if arguments.json else _screen(rows):
         print(line)
     return 0

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 from huggingface_hub import constants
 
+from core.settings import Settings
+
 PUBLIC_HUB = "https://huggingface.co"
 
 
@@ -26,6 +28,13 @@ class HubSettings(msgspec.Struct, frozen=True):
     def cache_dir(self) -> Path:
         """The folder of models."""
         return Path(self.cache).expanduser()
+
+
+def hub_settings(settings: Settings, endpoint: str = "", proxy: str = "", *, offline: bool = False) -> HubSettings:
+    """What is named, then what the user's settings say, then the environment."""
+    return from_environment(
+        endpoint or settings.hub_endpoint, proxy or settings.proxy, offline or settings.offline, settings.models_folder
+    )
 
 
 def from_environment(endpoint: str = "", proxy: str = "", offline: bool = False, cache: str = "") -> HubSettings:

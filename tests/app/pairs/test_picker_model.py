@@ -371,7 +371,7 @@ def test_closing_pauses_and_the_next_start_goes_on(
     qtbot: QtBot, loop: asyncio.AbstractEventLoop, sources: PairSources, hub: FakeHub
 ) -> None:
     slow(hub)
-    first = PickerModel(sources)
+    first = PickerModel(lambda: sources)
     with qtbot.waitSignal(first.listed, timeout=WAIT_MS):
         first.reload()
     begin(first, qtbot)
@@ -381,7 +381,7 @@ def test_closing_pauses_and_the_next_start_goes_on(
     task.result()
     assert sum(parts(sources.hub).values()) > 400_000
     hub.bytes_per_s = 0
-    second = PickerModel(sources)
+    second = PickerModel(lambda: sources)
     with qtbot.waitSignal(second.listed, timeout=WAIT_MS):
         second.reload()
     begin(second, qtbot)
@@ -395,7 +395,7 @@ def test_a_broken_catalog_of_the_user_is_told_once(
 ) -> None:
     assert sources.catalog_folder is not None
     (sources.catalog_folder / "pairs.toml").write_text("nonsense")
-    model = PickerModel(sources)
+    model = PickerModel(lambda: sources)
     with qtbot.waitSignal(model.problem_met, timeout=WAIT_MS) as told:
         model.reload()
     assert told.args[0].kind == "BadCatalog"
