@@ -165,7 +165,7 @@ class PairCard(QFrame):
         self.use.setVisible(free and runs and ready)
         self.use.setEnabled(not card.loaded)
         self.use.setText("Loaded" if card.loaded else "Use this pair" if card.fits else "Load anyway")
-        self.get.setVisible(free and runs and not ready and not words.needs_package(card))
+        self.get.setVisible(free and runs and not ready)
         here = card.row.state != "not downloaded" or not card.row.download_bytes
         self.get.setText("Download …" if here else f"Download {size(card.row.download_bytes)} …")
         self.delete.setVisible(free and card.removable and not card.loaded)

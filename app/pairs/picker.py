@@ -216,12 +216,12 @@ class PairPicker(QDialog):
     def _show_empty(self) -> None:
         if self._model.reading:
             text = "Looking for models on this disk …"
-        elif self._model.shown() or self._model.other_models() or self._model.hub_search.results.state:
+        elif self._model.shown() or self._model.other_models() or self._model.hub_search.results.candidates:
             text = ""
         elif self.downloaded.isChecked() and not self.search.text():
             text = "No pair is on this disk yet. Turn “Downloaded” off to see those that can be downloaded."
         else:
-            text = f"Nothing is found for “{self.search.text()}”. A pair of your own can be named by folder or hub id."
+            text = f"The catalog and this disk have nothing for “{self.search.text()}”."
         self.empty.setText(text)
         self.empty.setVisible(bool(text))
 

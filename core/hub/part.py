@@ -12,6 +12,7 @@ from typing import IO
 from core.errors import ChecksumFailed, MirrorError
 from core.hub.cache import blobs_dir, disk_error, part_path
 from core.hub.listing import ListedFile
+from core.hub.settings import OTHER_ADDRESS
 
 _READ_BYTES = 1024 * 1024
 _SHA256_DIGITS = 64
@@ -82,7 +83,7 @@ class Part:
             self._path.unlink()
             raise ChecksumFailed(
                 f"{self._file.name} arrived damaged: its checksum is wrong.",
-                "Try again: this file alone is fetched anew. If it stays, choose another mirror with --endpoint.",
+                "Try again: this file alone is fetched anew. If it stays, " + OTHER_ADDRESS + ".",
                 f"{self._hash.hexdigest()} instead of {self._file.etag}, {self.bytes_here} bytes",
             )
         try:

@@ -10,6 +10,9 @@ from huggingface_hub import constants
 from core.settings import Settings
 
 PUBLIC_HUB = "https://huggingface.co"
+OTHER_ADDRESS = "the hub's address can be changed in the window's settings, or with --endpoint in a terminal"
+"""For hints, which window and terminal both show."""
+OTHER_FOLDER = "choose another folder of models in the window's settings, or with HF_HUB_CACHE"
 
 
 class HubSettings(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ def _judged(model: HubModel, catalog: Catalog) -> tuple[Role, str, str]:
     if {DFLASH, DFLASH_2} & {*model.architectures}:
         pair = catalog.of_draft(model.repo)
         base = f"made for {pair.base}" if pair else "for which target shows its config"
-        return "draft", f"A DFlash draft, {base}.", pair.targets[0].repo or "" if pair else ""
+        return "draft", f"A DFlash draft, {base}.", pair.targets[0].repo if pair else ""
     if model.has_safetensors is False:
         return "none", "It has no weights in safetensors files, which models for MLX have.", ""
     if model.model_type and model.model_type not in architectures():

@@ -18,7 +18,7 @@ from core.errors import (
     TransferStalled,
 )
 from core.pairs.catalog import Catalog, KnownPair
-from core.pairs.demo import demo_draft, demo_pair
+from core.pairs.demo import demo_draft, packaged_target
 from core.pairs.facts import FactsReader, ModelFacts, read_facts
 from core.pairs.found import FoundModel
 
@@ -42,18 +42,20 @@ def locate(name: str, catalog: Catalog, found: Iterable[FoundModel], remote: Fac
 
     What the catalog tells stands also where the hub does not answer.
 
-    Raises `NotOnThisMachine`, `DemoTargetMissing`, and as `read_facts` and `remote` do.
+    Raises `NotOnThisMachine`, and as `read_facts` and `remote` do.
     """
     known = catalog.find(name)
-    if name == DEMO:
-        return _on_disk(Path(demo_pair().target))
+    if name == DEMO and (packaged := packaged_target()):
+        return _on_disk(Path(packaged))
     if os.path.exists(name):  # Path.exists raises for names that no file system takes
         return _on_disk(Path(name))
-    repo = (known[1].repo or name) if known else name
-    place = next((model for model in found if model.name == repo), None)
+    repo = known[1].repo if known else name
+    file = known[1].file if known else None
+    wanted = repo if file is None else f"{repo}/{file}"
+    place = next((model for model in found if model.name == wanted), None)
     if place is not None:
         return _on_disk(Path(place.path), repo)
-    if remote is not None and "/" in repo:
+    if remote is not None and "/" in repo and file is None:
         try:
             facts = remote(repo, known[1].revision if known else "main")
             return Located(facts, "the hub", facts.weight_bytes or 0)

@@ -70,9 +70,13 @@ class Repo:
     private: bool = False
     granted: set[str] = field(default_factory=set)
     """Tokens that may read it."""
+    named_commit: str = ""
+    """Its commit, where that is not to come from the files."""
 
     @property
     def commit(self) -> str:
+        if self.named_commit:
+            return self.named_commit
         digests = [f"{name} {blob_sha1(data)}\n".encode() for name, data in sorted(self.files.items())]
         return hashlib.sha1(b"".join(digests)).hexdigest()
 

@@ -194,7 +194,7 @@ def test_filters_search_and_empty_states(picker: PairPicker, qtbot: QtBot) -> No
     qtbot.keyClicks(picker.search, "bf16")
     assert visible_cards(picker) == ["tiny-bf16"]
     picker.search.setText("zzz")
-    assert "Nothing is found for “zzz”" in picker.empty.text()
+    assert "The catalog and this disk have nothing for “zzz”" in picker.empty.text()
     picker.search.clear()
     picker.downloaded.click()
     assert "No pair is on this disk yet" in picker.empty.text()

@@ -160,7 +160,7 @@ def test_the_first_run_names_a_small_download_beside_the_recommended_pair(
     window.open_picker(first_run=True)
     picker = window.picker
     assert picker is not None
-    qtbot.waitUntil(lambda: "For a first try: SmolLM2 135M bf16, 307.8 MB" in picker.advice.text(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "For a first try: SmolLM2 135M Q4_1. A first try" in picker.advice.text(), timeout=WAIT_MS)
     picker.open_now()
     assert "first try" not in picker.advice.text()
 
