@@ -37,7 +37,7 @@ from core.pairs.found import FoundModel
 
 _SMALLEST, _FIRST_SIZE = QSize(560, 420), QSize(860, 680)
 _MOST_OTHERS = 30
-_NEW_AT_ONCE, _PAUSE_MS = 3, 10  # cards, of some milliseconds each
+_PAUSE_MS = 5  # between cards, which take some milliseconds each
 
 
 class PairPicker(QDialog):
@@ -71,6 +71,10 @@ class PairPicker(QDialog):
         self.preparation = PreparationPanel()
         self._chose = False  # here, what is prepared now
         self.close_button = push_button("Close", "Back to the chat; downloads go on")
+        self._making = QTimer(self)  # of cards
+        self._making.setSingleShot(True)
+        self._making.setInterval(_PAUSE_MS)
+        self._making.timeout.connect(self._show_all)
         self._lay_out()
         self._connect()
         self._show_all()
@@ -162,11 +166,16 @@ class PairPicker(QDialog):
     def _show_all(self) -> None:
         shown = [card.row.id for card in self._model.shown()]
         missing = [pair for pair in shown if pair not in self._cards]
-        for pair in missing[:_NEW_AT_ONCE]:
-            self._add_card(pair)
-        if len(missing) > _NEW_AT_ONCE:  # the rest after what else waits: the window stays quick
-            QTimer.singleShot(_PAUSE_MS, self, self._show_all)
-        shown = [pair for pair in shown if pair in self._cards]
+        if missing:  # one, and the rest after what else waits: the window stays quick
+            self._add_card(missing[0], shown)
+            self._making.start()
+        if len(missing) <= 1:
+            self._show_order(shown)
+        self._show_advice()
+        self._show_empty()
+
+    def _show_order(self, shown: list[str]) -> None:
+        """All cards are there: each at its place, those that are filtered out hidden."""
         for pair, widget in self._cards.items():
             widget.setVisible(pair in shown)
         for index, pair in enumerate(shown):  # below the panel for a pair of the user's own
@@ -178,13 +187,12 @@ class PairPicker(QDialog):
             self.setTabOrder(last, button)
             last = button
         self._show_others()
-        self._show_advice()
-        self._show_empty()
 
-    def _add_card(self, pair: str) -> None:
+    def _add_card(self, pair: str, shown: list[str]) -> None:
         widget = self._cards[pair] = PairCard(self._model.card(pair))
-        widget.wanted.connect(lambda wish, pair=pair: self._act(pair, wish))
-        self._list.insertWidget(1, widget)
+        widget.wanted.connect(lambda wish: self._act(pair, wish))
+        before = [other for other in shown[: shown.index(pair)] if other in self._cards]
+        self._list.insertWidget(len(before) + 1, widget)
 
     def _act(self, pair: str, wish: str) -> None:
         model = self._model
