@@ -46,7 +46,10 @@ def main() -> None:
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
+    from PySide6.QtWidgets import QApplication
+
     from app.pairs.blocks import window_rows
+    from app.theme import Theme
     from core.bench.hub import hub_rows
     from core.bench.rows import markdown_table, report, write_json
 
@@ -62,7 +65,10 @@ def main() -> None:
         sys.path.insert(0, str(ROOT / "tests"))
         from helpers.tiny_pairs import write_catalog
 
-        rows += window_rows(url, PAIR, write_catalog(folder / "catalog"), folder, arguments.runs)
+        app = QApplication(sys.argv[:1])
+        app.setQuitOnLastWindowClosed(False)
+        Theme(app)
+        rows += window_rows(app, url, PAIR, write_catalog(folder / "catalog"), folder, arguments.runs)
     here.send("done")
     hub.join()
     result = report(rows, {})

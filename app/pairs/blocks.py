@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from app.main_window import MainWindow
 from app.pairs.picker import PairPicker
 from app.pairs.preload import preload
 from app.pairs.sources import PairSources
-from app.theme import Theme
 from core.bench.hub import LoopWatch
 from core.bench.rows import Row, row
 from core.errors import DemoTargetMissing
@@ -35,16 +33,12 @@ _NAMES = {
 }
 
 
-def window_rows(endpoint: str, pair: str, catalog: Path, folder: Path, runs: int) -> list[Row]:
-    """Download the `pair` of a catalog in the picker, `runs` times into a fresh cache.
+def window_rows(app: QApplication, endpoint: str, pair: str, catalog: Path, folder: Path, runs: int) -> list[Row]:
+    """Download the `pair` of a catalog in the picker of a dressed `app`, `runs` times into a fresh cache.
 
     `catalog` is the folder of the catalog that names the pair, `folder` holds the caches meanwhile. The first window
     opens with the built-in catalog, whose cards are more.
     """
-    app = QApplication.instance() or QApplication(sys.argv[:1])
-    assert isinstance(app, QApplication)
-    app.setQuitOnLastWindowClosed(False)
-    Theme(app)
     found: dict[str, list[float]] = {name: [] for name in _NAMES}
     with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(app)) as runner:
         for _ in range(runs):
