@@ -85,8 +85,10 @@ class PickerModel(QObject):
         return tuple(model for model in others if self._filter.has_words(model.name))
 
     def named_repos(self) -> set[str | None]:
-        """The hub ids that cards stand for."""
-        return {name for card in self._cards.values() for name in (card.row.target_repo, card.row.draft_repo)}
+        """The hub ids that cards stand for, and the names of single files."""
+        rows = [card.row for card in self._cards.values()]
+        files = {f"{row.target_repo}/{row.target_file}" for row in rows if row.target_file}
+        return files | {name for row in rows for name in (row.target_repo, row.draft_repo)}
 
     def recommended(self) -> Card | None:
         """The pair for this machine."""

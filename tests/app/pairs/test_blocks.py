@@ -16,9 +16,9 @@ from helpers.tiny_pairs import write_catalog
 @pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 def test_opening_the_picker_and_a_download_are_measured(
     qapp: QApplication,
-    theme: Theme,
+    theme: Theme,  # noqa: ARG001
     hub: FakeHub,
-    tmp_path: Path,  # noqa: ARG001
+    tmp_path: Path,
 ) -> None:
     folder = tmp_path / "measured"
     folder.mkdir()
