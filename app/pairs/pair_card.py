@@ -64,7 +64,7 @@ class PairCard(QFrame):
         self.agree = push_button("Download", f"Download {name}")
         self.load = push_button("Prepare and use", f"Prepare and load {name}; the chat stays")
         self.check = QCheckBox("Then compare some answers with plain decoding")
-        self.check.setToolTip("Three short prompts in every mode; it can be skipped at any time")
+        self.check.setToolTip("Two short prompts in every mode; it can be skipped at any time")
         self.remove = push_button("Delete", f"Delete {name} from the disk")
         for button in (self.use, self.agree, self.load):
             set_kind(button, "primary")

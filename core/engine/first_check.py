@@ -15,8 +15,8 @@ from core.engine.loading import Loading
 from core.errors import Cancelled, MirrorError
 from core.protocol import Progress
 
-_PROMPTS = FEW_PROMPTS[:3]
-_MAX_TOKENS = 32
+_PROMPTS = FEW_PROMPTS[:2]
+_MAX_TOKENS = 24
 _log = logging.getLogger("mirror_sd.loading")
 
 

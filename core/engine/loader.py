@@ -23,7 +23,7 @@ from core.engine.drafter_mlx import MlxDrafter, load_drafter
 from core.engine.gguf import load_gguf
 from core.engine.loading import Loading
 from core.engine.numerics import require_sound
-from core.engine.programs import Programs, load_programs
+from core.engine.programs import MADE, Programs, load_programs
 from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.engine.sources import PlainSource, SerialSource, Source
@@ -140,7 +140,8 @@ def _add_programs(loaded: LoadedPair, loading: Loading, cancelled: Callable[[], 
     except ane.AneError as error:
         _give_up_programs(loaded, error)
     else:
-        yield loading.note(loaded.programs.origin)
+        if loaded.programs.origin != MADE:  # which was told when it began
+            yield loading.note(loaded.programs.origin)
 
 
 def _give_up_programs(loaded: LoadedPair, error: Exception) -> None:

@@ -17,13 +17,13 @@ from core.protocol import LoadPart, Progress
 
 log = logging.getLogger("mirror_sd.loading")
 
-_USUAL_S: dict[LoadPart, float] = {
-    "target": 2.0, "draft": 0.5, "programs": 2.0, "plain": 2.0, "costs": 4.0, "check": 15.0,
+_MADE = "made"
+"""The name under which the time of programs is kept that were made, and not found."""
+_USUAL_S = {
+    "target": 2.0, "draft": 0.5, "programs": 2.0, "plain": 2.0, "costs": 4.0, "check": 15.0, _MADE: 60.0,
 }  # fmt: skip
 """How parts are weighed before they were done here; no time is promised by them."""
 _MAKING = ("quantise", "build", "write", "compile")
-_MADE = "made"
-"""The name under which the time of programs is kept that were made, and not found."""
 _MISS = "The draft's programs are made now: none are kept for these weights on this system."
 _MOST_PAIRS = 50
 
@@ -88,7 +88,7 @@ class Loading:
     ) -> Progress:
         self._words, self._share_of_part = words, share_of_part
         elapsed_s = time.perf_counter() - self._began_s
-        weights_s = [self._earlier_s.get(self._name(part), _USUAL_S[part]) for part in self._parts]
+        weights_s = [self._earlier_s.get(self._name(part), _USUAL_S[self._name(part)]) for part in self._parts]
         done_s = sum(weights_s[: self._now]) + share_of_part * weights_s[self._now]
         self._shown = max(self._shown, done_s / sum(weights_s))  # the bar never goes back
         known = all(self._name(part) in self._earlier_s for part in self._parts[self._now :])

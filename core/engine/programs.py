@@ -21,7 +21,7 @@ from core.paths import kernels_dir
 log = logging.getLogger("mirror_sd.programs")
 
 _KEPT = "Prepared earlier, and kept."
-_MADE = "Prepared now: there were none for these weights on this system."
+MADE = "Prepared now: there were none for these weights on this system."
 
 Tell = Callable[..., None]
 """Gets the fields of a `KernelProgress`."""
@@ -154,7 +154,7 @@ def _load_kept(
     except OSError as error:
         raise ane.WriteFailed(f"The folder for prepared kernels cannot be made: {error}.") from error
     kernels = ane.compile_kernels(folder, cache, precision=precision, width=width, context=_CONTEXT, progress=tell)
-    origin = _KEPT if kernels.hit else _MADE
+    origin = _KEPT if kernels.hit else MADE
     if kernels.replaced:
         origin = f"Prepared anew: {kernels.replaced}"
     return ane.load_kernels(kernels, runtime), origin

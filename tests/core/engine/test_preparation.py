@@ -63,10 +63,8 @@ def test_programs_are_made_once_with_each_stage_of_each_program_and_then_found(s
     stages = {(each.kernels.program, each.kernels.stage) for each in first if each.kernels}
     assert {"build", "quantise"} <= {stage for _, stage in stages}
     assert len({program for program, _ in stages if program}) > 2
-    assert notes(first) == [
-        "The draft's programs are made now: none are kept for these weights on this system.",
-        loaded.programs_origin,
-    ]
+    assert notes(first) == ["The draft's programs are made now: none are kept for these weights on this system."]
+    assert "Prepared now" in loaded.programs_origin
     assert notes(second) == [again.programs_origin] == ["Prepared earlier, and kept."]
     assert not [each for each in second if each.kernels and each.kernels.stage == "build"]
     assert {each.left_s for each in first} == {None}
@@ -88,7 +86,7 @@ def test_a_check_comes_last_and_its_verdict_with_the_pair(service, tiny_pair):
     assert parts_of(told) == [*PARTS, "check"]
     assert isinstance(loaded.verdict, Verdict)
     assert loaded.verdict.lossless
-    assert "15 of 15 answers" in told[-1].stage
+    assert "10 of 10 answers" in told[-1].stage
 
 
 def test_a_check_that_is_stopped_leaves_the_pair_loaded(service, tiny_pair):
