@@ -40,7 +40,7 @@ class PreparationPanel(QFrame):
         self.bar.setTextVisible(False)
         self.stage = label("", "value", wraps=True)
         self.times = label("", "muted", wraps=True)
-        self.notes = label("", "note", wraps=True)
+        self.notes = label("", "value", wraps=True)
         self.details = label("", "muted", wraps=True)
         self.details.hide()
         self.stop = push_button("Stop", _STOP_TIP, self.stop_wanted)
@@ -112,6 +112,7 @@ class PreparationPanel(QFrame):
         log, self._log = self._log, None
         assert log is not None
         self._ticking.stop()
+        self.details.hide()
         self._show_buttons(running=False, failed=status.state is PairState.FAILED)
         if status.state is PairState.READY and status.loaded is not None:
             self._end_well(log, status.loaded)
@@ -126,7 +127,7 @@ class PreparationPanel(QFrame):
         lines = outcome_lines(loaded)
         self.headline.setText(f"{log.name} is ready")
         self.bar.setValue(_BAR_STEPS)
-        self.stage.setText(f"Loaded in {clock(loaded.load_s)}.")
+        self.stage.setText(f"Prepared and loaded in {clock(loaded.load_s)}.")
         self.times.hide()
         self._show_text(lines)
         self.setVisible(bool(lines))
