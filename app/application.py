@@ -16,6 +16,7 @@ from app.chat.highlight import warm_up
 from app.engine import Engine
 from app.main_window import MainWindow
 from app.pairs.last_pair import first_pair
+from app.pairs.preload import preload
 from app.theme import Scheme, Theme
 from core.errors import InternalError, Problem
 from core.pairs import Pair
@@ -47,6 +48,7 @@ async def _live(command: Sequence[str] | None, choose_pair: Callable[[], Pair]) 
     window.show()
     window.generation.load()
     loop.call_later(0.5, warm_up)
+    loop.call_later(1.0, preload)
     await closing.wait()
     await window.end()
     for number in (signal.SIGINT, signal.SIGTERM):

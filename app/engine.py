@@ -42,6 +42,8 @@ class PairStatus:
     """While loading: of the whole; None where its length is not known."""
     left_s: float | None = None
     """While loading: by earlier times; None where there were none."""
+    progress: Progress | None = None
+    """While loading: the last event of it."""
     loaded: Loaded | None = None
     """When ready."""
     problem: Problem | None = None
@@ -89,7 +91,9 @@ class Engine(QObject):
         if isinstance(event, Progress):
             share = event.share if event.share is not None else event.done / event.total if event.total else None
             percent = None if share is None else round(100 * share)
-            self._set_status(PairStatus(PairState.LOADING, stage=event.stage, percent=percent, left_s=event.left_s))
+            self._set_status(
+                PairStatus(PairState.LOADING, stage=event.stage, percent=percent, left_s=event.left_s, progress=event)
+            )
         elif isinstance(event, Loaded):
             self._set_status(PairStatus(PairState.READY, loaded=event))
         elif isinstance(event, Unloaded):

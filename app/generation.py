@@ -92,6 +92,7 @@ class Generation(QObject):
         self._choose_pair = choose_pair
         self._pair: Pair | None = None
         self._chosen: Pair | None = None
+        self._check = False  # the chosen pair, once it is loaded
         self._switching = False  # a chosen pair waits to be loaded
         self._tasks = Tasks()
         self._state = State.IDLE
@@ -135,9 +136,12 @@ class Generation(QObject):
         if not self.busy:
             self._begin(State.LOADING, self._load())
 
-    def use_pair(self, pair: Pair) -> None:
-        """Load another pair; the chat stays. Another load is given up for it, an answer under way ends first."""
-        self._chosen = pair
+    def use_pair(self, pair: Pair, *, check: bool = False) -> None:
+        """Load another pair, and `check` it then; the chat stays.
+
+        Another load is given up for it, an answer under way ends first.
+        """
+        self._chosen, self._check = pair, check
         if not self.busy:
             self.load()
             return
@@ -255,8 +259,9 @@ class Generation(QObject):
             self._engine.fail(error.problem)
             return error.problem
         self._engine.begin_loading(self._pair)
+        check, self._check = self._check, False
         problem: Problem | None = None
-        async for event in self._follow(Load(self._pair)):
+        async for event in self._follow(Load(self._pair, check)):
             problem = self._problem_of(event)
         return problem
 

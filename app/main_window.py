@@ -316,15 +316,20 @@ class MainWindow(QMainWindow):
         from app.pairs.picker_model import PickerModel
         from app.pairs.sources import user_sources
 
-        model = self._pairs = PickerModel((self._sources or user_sources)(), self)
+        model = self._pairs = PickerModel(self._sources or user_sources, self)
         model.pair_chosen.connect(self._use_pair)
         model.downloads_changed.connect(self._show_downloads)
         self._tell_picker()
-        return PairPicker(model, self)
+        picker = PairPicker(model, self)
+        picker.preparation.show_status(self._engine.status)
+        picker.preparation.stop_wanted.connect(self.generation.stop)
+        picker.preparation.retry_wanted.connect(self.generation.retry)
+        self._engine.status_changed.connect(picker.preparation.show_status)
+        return picker
 
-    def _use_pair(self, pair: Pair) -> None:
+    def _use_pair(self, pair: Pair, check: bool) -> None:
         self.notice.hide()
-        self.generation.use_pair(pair)
+        self.generation.use_pair(pair, check=check)
         remember(pair)
 
     def _tell_picker(self) -> None:

@@ -233,6 +233,10 @@ class WrongLength(MirrorError):
     """A server's file is not as long as the hub lists it."""
 
 
+class WrongContent(MirrorError):
+    """The hub holds another file than the one that is known, by its hash."""
+
+
 class ChecksumFailed(MirrorError):
     """A downloaded file is not the one that the hub lists."""
 

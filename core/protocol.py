@@ -36,6 +36,8 @@ from core.pairs import Pair
 Origin = Literal["draft", "correction", "bonus", "plain"]
 ChangeCause = Literal["choice", "failure"]
 """`choice`: another mode is expected to be faster here. `failure`: the one before cannot go on."""
+LoadPart = Literal["target", "draft", "programs", "plain", "costs", "check"]
+"""A part of a pair's preparation: reading two models, the draft's programs, two measurements, a check if wished."""
 FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled"]
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -74,9 +76,14 @@ class GenerateOptions(msgspec.Struct, frozen=True):
 
 
 class Load(Message, frozen=True):
-    """Load the pair unless it is loaded. Answered by `Progress`..., then `Loaded` or `Failed`."""
+    """Load the pair unless it is loaded. Answered by `Progress`..., then `Loaded` or `Failed`.
+
+    A cancel within the check, which comes last, ends it and leaves the pair loaded.
+    """
 
     pair: Pair
+    check: bool = False
+    """Whether to compare a few answers with those of plain decoding once the pair is there."""
 
 
 class Unload(Message, frozen=True):
@@ -182,6 +189,14 @@ class Progress(Message, frozen=True):
     elapsed_s: float = 0.0
     left_s: float | None = None
     """By earlier times on this machine; None where there were none."""
+    part: LoadPart | None = None
+    """While a pair is loaded: which part of it this is."""
+    parts: tuple[LoadPart, ...] = ()
+    """While a pair is loaded: all that there are."""
+    kernels: KernelProgress | None = None
+    """In the part `programs`: the stage of the program that is worked on."""
+    note: str = ""
+    """What was found out at this point, a sentence for the user: kept programs, the reason for a miss, a fall back."""
 
 
 class Loaded(Message, frozen=True):
@@ -201,6 +216,8 @@ class Loaded(Message, frozen=True):
     """What runs the draft's programs, in words, as the runtime says: `Neural Engine`, `processor`...; empty without."""
     programs_origin: str = ""
     """Whether the programs were kept from an earlier time, and why not; a sentence."""
+    verdict: Verdict | None = None
+    """Of the check at the end; None where none was made, or it was stopped."""
 
 
 class Unloaded(Message, frozen=True):

@@ -136,6 +136,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             expected="a folder's whole path",
         ),
     ] = ""
+    offline: Annotated[
+        bool,
+        _about("Models", "Offline mode", hint="Nothing is asked of the hub; what is on this disk can be used."),
+    ] = False
     kernels_folder: Annotated[
         str,
         _about(

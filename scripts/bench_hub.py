@@ -1,6 +1,7 @@
 """Measures our download against the hub's plain client, from the tests' own hub at full speed: `bench_hub.py`.
 
-The hub runs in a process of its own. The longest block of the event loop is measured meanwhile.
+The hub runs in a process of its own. The longest block of the event loop is measured meanwhile, also of the window's
+while its picker opens and downloads a pair.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 REPO = "bench/model"
+PAIR = "tiny-4bit"  # of the tests' catalog
 CHUNK_BYTES = 1 << 20
 
 
@@ -23,10 +25,11 @@ def serve(line: Connection, shards: int, shard_bytes: int) -> None:
     """Serve a model until the other end of the line closes."""
     sys.path.insert(0, str(ROOT / "tests"))
     from helpers.fake_hub import FakeHub, Repo
+    from helpers.tiny_pairs import repos
 
     files = {f"model-{i:05}-of-{shards:05}.safetensors": random.Random(i).randbytes(shard_bytes) for i in range(shards)}
     files |= {f"config-{i}.json": random.Random(i).randbytes(2000) for i in range(5)}
-    with FakeHub({REPO: Repo(files)}, chunk_bytes=CHUNK_BYTES) as hub:
+    with FakeHub({REPO: Repo(files), **repos(shards * shard_bytes)}, chunk_bytes=CHUNK_BYTES) as hub:
         line.send(hub.url)
         line.poll(None)
 
@@ -40,8 +43,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, metavar="DIR", help="holds the caches meanwhile; on the disk to measure")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
+    from PySide6.QtWidgets import QApplication
+
+    from app.pairs.blocks import window_rows
+    from app.theme import Theme
     from core.bench.hub import hub_rows
     from core.bench.rows import markdown_table, report, write_json
 
@@ -50,8 +58,17 @@ def main() -> None:
         target=serve, args=(there, arguments.shards, arguments.shard_mb * 1_000_000), daemon=True
     )
     hub.start()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        rows = hub_rows(here.recv(), REPO, Path(folder), arguments.runs, lambda text: print(text, file=sys.stderr))
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        folder, url = Path(name), here.recv()
+        os.environ["MIRROR_SD_HOME"] = str(folder / "home")
+        rows = hub_rows(url, REPO, folder, arguments.runs, lambda text: print(text, file=sys.stderr))
+        sys.path.insert(0, str(ROOT / "tests"))
+        from helpers.tiny_pairs import write_catalog
+
+        app = QApplication(sys.argv[:1])
+        app.setQuitOnLastWindowClosed(False)
+        Theme(app)
+        rows += window_rows(app, url, PAIR, write_catalog(folder / "catalog"), folder, arguments.runs)
     here.send("done")
     hub.join()
     result = report(rows, {})

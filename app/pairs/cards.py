@@ -12,7 +12,7 @@ from core.hub.plan import DownloadPlan
 from core.pairs.listing import PairRow
 from core.pairs.memory import DEFAULT_CONTEXT, MemorySum
 
-Step = Literal["", "planning", "consent", "measuring", "removal", "removing"]
+Step = Literal["", "planning", "consent", "load", "measuring", "removal", "removing"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Card:
 
     row: PairRow
     step: Step = ""
-    """What was begun with it: a plan is asked for, agreed to, a removal measured, agreed to, carried out."""
+    """What was begun with it: a plan is asked for, agreed to; a load agreed to; a removal measured, agreed to, done."""
     plans: tuple[DownloadPlan, ...] = ()
     """To agree to, in the step `consent`."""
     removals: tuple[Removal, ...] = ()

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 from app.pairs.custom_row import CustomPair
 from app.widgets import label, push_button, set_kind
 from core.errors import Problem
+from core.pairs.locate import DEMO
 from core.pairs.verdicts import Compatibility
 
 _MARKS = {"failed": "✗", "warning": "!", "unknown": "?"}
@@ -42,7 +43,7 @@ class CustomPanel(QFrame):
         self.setAccessibleName("A pair of your own")
         self.target = _field("Target: a folder, a GGUF file, or owner/name on the hub")
         self.draft = _field("DFlash draft: a folder, or owner/name on the hub; may stay empty")
-        self.check = push_button("Check", "Tell whether the two fit; nothing is downloaded")
+        self.check = push_button("Check", "Tell whether the two fit, or which known drafts fit; nothing is downloaded")
         self.add = push_button("Add to the list", "Show this pair among the others")
         set_kind(self.add, "primary")
         self.headline = label("", "strong", wraps=True)
@@ -64,6 +65,8 @@ class CustomPanel(QFrame):
         layout.addLayout(grid)
         layout.addLayout(buttons)
         layout.addWidget(self.headline)
+        self.fitting = QVBoxLayout()
+        layout.addLayout(self.fitting)
         layout.addWidget(self.verdicts)
         self._connect()
         self._tell("", "")
@@ -94,11 +97,34 @@ class CustomPanel(QFrame):
             self._tell(outcome.sentence, outcome.hint)
             return
         compatibility = outcome.inspection.compatibility
+        if not outcome.draft:
+            self._tell_fitting(outcome)
+            return
         self._tell(
             "This pair can be run." if compatibility.runs else "This pair cannot be run.",
             verdict_lines(compatibility),
             outcome if compatibility.runs else None,
         )
+
+    def _tell_fitting(self, outcome: CustomPair) -> None:
+        """Which known drafts there are for a target that was named alone."""
+        runs, fitting = outcome.inspection.compatibility.runs, outcome.inspection.fitting
+        usable = [fit for fit in fitting if fit.runs]
+        headline = "This target can be run." if runs else "This target cannot be run."
+        if runs:
+            headline += " These known drafts have its numbers:" if usable else " No known draft has its numbers."
+        self._tell(headline, verdict_lines(outcome.inspection.compatibility))
+        for fit in usable if runs else ():
+            made = "made for it" if fit.made_for else "made for another target"
+            button = push_button(f"{fit.draft} ({made})", f"Name {fit.draft} as the draft and check the pair")
+            button.clicked.connect(lambda _checked=False, draft=fit.draft: self.name(self.target.text(), draft))
+            self.fitting.addWidget(button)
+
+    def name(self, target: str, draft: str) -> None:
+        """Fill the fields in, and check what stands there then."""
+        self.target.setText(target)
+        self.draft.setText(DEMO if draft == "demo-draft" else draft)
+        self._check()
 
     def _check(self) -> None:
         self._tell("Reading configs and headers …", "")
@@ -112,6 +138,9 @@ class CustomPanel(QFrame):
 
     def _tell(self, headline: str, verdicts: str, custom: CustomPair | None = None) -> None:
         self._custom = custom
+        while (item := self.fitting.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.deleteLater()
         for widget, text in ((self.headline, headline), (self.verdicts, verdicts)):
             widget.setText(text)
             widget.setVisible(bool(text))

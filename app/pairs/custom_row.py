@@ -39,7 +39,7 @@ def inspect_custom(
 
     Reads the disk and asks the hub: not for the event loop. Raises as `inspect` does.
     """
-    target, draft = _full_name(target, catalog), _full_name(draft, catalog)
+    target, draft = _full_name(target, catalog), draft and _full_name(draft, catalog)
     draft = demo_draft() if draft == DEMO else draft
     target = demo_pair().target if target == DEMO else target
     return CustomPair(target, draft or None, inspect(target, draft or None, catalog, found, remote=HubFacts(hub)))
@@ -47,8 +47,8 @@ def inspect_custom(
 
 def _full_name(name: str, catalog: Catalog) -> str:
     """A path, or the hub id that a short name stands for."""
-    known = catalog.find(name)
-    return known[1].repo or name if known else os.path.expanduser(name)
+    known = None if name == DEMO else catalog.find(name)
+    return known[1].repo if known else os.path.expanduser(name)
 
 
 def custom_row(pair: CustomPair, found: Iterable[FoundModel]) -> PairRow:
@@ -64,6 +64,8 @@ def custom_row(pair: CustomPair, found: Iterable[FoundModel]) -> PairRow:
         good_at="Your own choice.",
         target_repo=None if os.path.exists(pair.target) else pair.target,
         target_revision="main",
+        target_file=None,
+        target_sha256=None,
         draft_repo=None if pair.draft is None or os.path.exists(pair.draft) else pair.draft,
         draft_revision="main",
         download_bytes=0,

@@ -100,9 +100,17 @@ class Downloads(QObject):
 
     def __init__(self, settings: HubSettings, patience: Patience | None, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._queue = DownloadQueue(settings, patience)
+        self._queues = [DownloadQueue(settings, patience)]
         self._entries: dict[str, _Entry] = {}
         self._tasks = Tasks()
+
+    def use(self, settings: HubSettings, patience: Patience | None) -> None:
+        """Where downloads that are lined up from now on come from. Those under way go on as they began."""
+        self._queues.append(DownloadQueue(settings, patience))
+
+    @property
+    def _queue(self) -> DownloadQueue:
+        return self._queues[-1]
 
     def start(self, pair: str, plans: Sequence[DownloadPlan]) -> None:
         """Line a pair's models up."""
@@ -164,7 +172,8 @@ class Downloads(QObject):
 
     async def close(self) -> None:
         """Stop all; what has arrived is kept."""
-        await self._queue.close()
+        for queue in self._queues:
+            await queue.close()
         await self._tasks.cancel_all()
 
     def _not_wanted_by(self, pair: str, *wishes: str) -> list[Download]:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QCheckBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.pairs import words
 from app.pairs.cards import Card
 from app.pairs.download_row import DownloadRow
 from app.widgets import label, push_button, set_kind, set_style_property
 from core.hub.progress import ENDED
+from core.units import size
 
 _WAITING = {
     "planning": "Asking the hub what would be downloaded …",
@@ -22,8 +33,8 @@ class PairCard(QFrame):
     """Shows a `Card` and tells what the user wants of it."""
 
     wanted = Signal(str)
-    """`download`, `agree`, `dismiss`, `choose`, `delete`, `remove`; while it is downloaded `pause`, `resume`, `cancel`,
-    `cancel and delete`."""
+    """`download`, `agree`, `dismiss`, `choose`, `load`, `load and check`, `delete`, `remove`; while it is downloaded
+    `pause`, `resume`, `cancel`, `cancel and delete`."""
 
     def __init__(self, card: Card, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,8 +62,11 @@ class PairCard(QFrame):
         self.use = push_button("Use this pair", f"Load {name}; the chat stays")
         self.get = push_button("Download …", f"See what a download of {name} needs, then decide")
         self.agree = push_button("Download", f"Download {name}")
+        self.load = push_button("Prepare and use", f"Prepare and load {name}; the chat stays")
+        self.check = QCheckBox("Then compare some answers with plain decoding")
+        self.check.setToolTip("Two short prompts in every mode; it can be skipped at any time")
         self.remove = push_button("Delete", f"Delete {name} from the disk")
-        for button in (self.use, self.agree):
+        for button in (self.use, self.agree, self.load):
             set_kind(button, "primary")
         set_kind(self.remove, "stop")
         self.delete = push_button("Delete …", f"See what deleting {name} would free, then decide")
@@ -80,15 +94,16 @@ class PairCard(QFrame):
         layout.addWidget(self.download)
         layout.addWidget(self.problem)
         layout.addWidget(self.question)
+        layout.addWidget(self.check)
         layout.addLayout(actions)
         layout.addWidget(self.details)
 
     def _buttons(self) -> tuple[QPushButton, ...]:
-        return (self.use, self.get, self.agree, self.remove, self.dismiss, self.delete, self.more)
+        return (self.use, self.get, self.agree, self.load, self.remove, self.dismiss, self.delete, self.more)
 
-    def tab_chain(self) -> tuple[QPushButton, ...]:
-        """The card's buttons in the order of the Tab key."""
-        return (*self.download.buttons(), *self._buttons())
+    def tab_chain(self) -> tuple[QAbstractButton, ...]:
+        """What the card has in the order of the Tab key."""
+        return (*self.download.buttons(), self.check, *self._buttons())
 
     def _connect(self) -> None:
         for button, wish in (
@@ -100,6 +115,7 @@ class PairCard(QFrame):
             (self.dismiss, "dismiss"),
         ):
             button.clicked.connect(lambda _checked=False, wish=wish: self.wanted.emit(wish))
+        self.load.clicked.connect(lambda: self.wanted.emit("load and check" if self.check.isChecked() else "load"))
         row = self.download
         row.pause_wanted.connect(lambda: self.wanted.emit("pause"))
         row.resume_wanted.connect(lambda: self.wanted.emit("resume"))
@@ -136,7 +152,7 @@ class PairCard(QFrame):
 
     def _take_focus(self, card: Card) -> None:
         """To the button that goes on from here; not to the one that deletes."""
-        first = (self.dismiss,) if card.step == "removal" else ()
+        first = {"removal": (self.dismiss,), "load": (self.load,)}.get(card.step, ())
         for button in (*first, *self.tab_chain()):
             if button.isVisibleTo(self) and button.isEnabled():
                 button.setFocus()
@@ -149,17 +165,20 @@ class PairCard(QFrame):
         self.use.setVisible(free and runs and ready)
         self.use.setEnabled(not card.loaded)
         self.use.setText("Loaded" if card.loaded else "Use this pair" if card.fits else "Load anyway")
-        self.get.setVisible(free and runs and not ready and not words.needs_package(card))
+        self.get.setVisible(free and runs and not ready)
         here = card.row.state != "not downloaded" or not card.row.download_bytes
-        self.get.setText("Download …" if here else f"Download {words.size(card.row.download_bytes)} …")
+        self.get.setText("Download …" if here else f"Download {size(card.row.download_bytes)} …")
         self.delete.setVisible(free and card.removable and not card.loaded)
         self.agree.setVisible(card.step == "consent")
-        self.agree.setText(f"Download {words.size(sum(plan.bytes_to_fetch for plan in card.plans))}")
+        self.agree.setText(f"Download {size(sum(plan.bytes_to_fetch for plan in card.plans))}")
         self.agree.setEnabled(_has_room(card))
+        self.load.setVisible(card.step == "load")
+        self.load.setText("Prepare and use" if card.fits else "Load anyway")
+        self.check.setVisible(card.step == "load" and card.row.draft_path is not None)
         self.remove.setVisible(card.step == "removal")
-        self.remove.setText(f"Delete and free {words.size(words.freed_bytes(card))}")
+        self.remove.setText(f"Delete and free {size(words.freed_bytes(card))}")
         self.dismiss.setVisible(
-            card.step in ("planning", "consent", "measuring", "removal") or card.problem is not None
+            card.step in ("planning", "consent", "load", "measuring", "removal") or card.problem is not None
         )
         self.dismiss.setText("Dismiss" if card.problem else "Not now")
 
@@ -167,6 +186,8 @@ class PairCard(QFrame):
 def _question(card: Card) -> str:
     if card.step == "consent":
         return words.consent(card)
+    if card.step == "load":
+        return words.load_consent(card)
     if card.step == "removal":
         return words.removal(card)
     return _WAITING.get(card.step, "")

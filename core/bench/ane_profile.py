@@ -20,7 +20,7 @@ from core.engine.answer import make_source
 from core.engine.decode import DecodeStep, Limits, decode
 from core.engine.device import on_cpu, peak_memory_bytes, reset_peak_memory
 from core.engine.loader import LoadedPair
-from core.engine.numerics import compare
+from core.engine.numerics import require_sound
 from core.engine.programs import load_programs, making_s
 from core.engine.prompt import render_prompt
 from core.engine.sampling import Sampler
@@ -111,9 +111,7 @@ def prepare(loaded: LoadedPair, precision: Precision) -> Preparation:
     loaded.programs = load_programs(folder, target, precision=precision, selector=selector)
     loaded.session = Session(loaded.target, loaded.drafter)  # what a session has of other programs is of no use
     kept_s = time.perf_counter() - began_s
-    numerics = compare(loaded.programs.drafter, loaded.drafter, loaded.target)
-    if not numerics.sound:
-        raise BadRequest(f"The programs of {loaded.pair.name} compute something else than the draft in {precision}.")
+    require_sound(loaded.programs.drafter, loaded.drafter, loaded.target)
     return Preparation(precision, first_s, kept_s)
 
 

@@ -6,31 +6,31 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from core.cli.common import print_problem
+from core.paths import settings_file
+from core.settings_file import SettingsFile
+
 if TYPE_CHECKING:
     from core.hub.settings import HubSettings
 
 
 def add_hub_options(parser: argparse.ArgumentParser) -> None:
-    """How the hub is reached; without them as the environment says."""
+    """How the hub is reached; without them as the window's settings and the environment say."""
     parser.add_argument("--endpoint", default="", metavar="URL", help="the hub or a mirror of it (HF_ENDPOINT)")
     parser.add_argument("--proxy", default="", metavar="URL", help="a proxy (HTTPS_PROXY)")
     parser.add_argument("--offline", action="store_true", help="send no request (HF_HUB_OFFLINE)")
 
 
-def hub_settings(arguments: argparse.Namespace) -> HubSettings:
-    """The settings that the options name."""
-    from core.hub.settings import from_environment
+def hub_settings(arguments: argparse.Namespace | None = None) -> HubSettings:
+    """What the options name, then the window's settings, then the environment."""
+    from core.hub import settings
 
-    return from_environment(arguments.endpoint, arguments.proxy, arguments.offline)
-
-
-def size(count: float) -> str:
-    """Bytes for a reader, in units of 1000 as disks are sold."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 999.5:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+    file = SettingsFile(settings_file())
+    for problem in file.load():
+        print_problem(problem)
+    if arguments is None:
+        return settings.hub_settings(file.settings)
+    return settings.hub_settings(file.settings, arguments.endpoint, arguments.proxy, offline=arguments.offline)
 
 
 def confirmed(question: str, yes: bool) -> bool:

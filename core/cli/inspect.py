@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 from core.cli.common import EXIT_FAILED, print_problem, table
+from core.cli.hub_options import add_hub_options, hub_settings
 from core.errors import BadRequest
 from core.pairs.catalog import load_catalog
 from core.pairs.found import found_models
 from core.pairs.inspection import Fact, Inspection, inspect
-from core.pairs.memory import DEFAULT_CONTEXT, MemorySum, gigabytes
+from core.pairs.memory import DEFAULT_CONTEXT, MemorySum
+from core.units import size
 
 _MARKS = {"ok": "ok", "warning": "note", "failed": "NO", "unknown": "?"}
 _LONGEST_CONTEXT = 1 << 24
@@ -23,11 +25,12 @@ _LONGEST_CONTEXT = 1 << 24
 def add_command(commands: Any) -> None:
     """Register the command and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "inspect", help="tell whether a target and a draft fit each other and this machine"
+        "inspect", help="tell whether a target and a draft fit each other and this machine, without a download"
     )
     parser.add_argument("target", metavar="TARGET", help="a path, a hub id, or a pair of `mirror-sd pairs`")
     parser.add_argument("draft", metavar="DRAFT", nargs="?", help="a path, a hub id, or `demo`")
     parser.add_argument("--context", type=int, default=DEFAULT_CONTEXT, metavar="N", help="tokens, for the memory sum")
+    add_hub_options(parser)
     parser.add_argument("--json", action="store_true", help="write a line of JSON")
     parser.set_defaults(run=run)
 
@@ -39,8 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_catalog()
     if loaded.problem is not None:
         print_problem(loaded.problem)
-    found = found_models()
-    report = inspect(arguments.target, arguments.draft, loaded.catalog, found, context=arguments.context)
+    from core.pairs.hub_facts import HubFacts  # its HTTP client is slow to load
+
+    hub = hub_settings(arguments)
+    found = found_models(cache=hub.cache_dir)
+    remote = None if hub.offline else HubFacts(hub)
+    report = inspect(arguments.target, arguments.draft, loaded.catalog, found, context=arguments.context, remote=remote)
     for line in [_json_line(report)] if arguments.json else _screen(report):
         print(line)
     return 0 if report.compatibility.runs else EXIT_FAILED
@@ -68,8 +75,8 @@ def _facts(facts: tuple[Fact, ...]) -> list[str]:
 
 
 def _memory(memory: MemorySum) -> Iterator[str]:
-    rows = [(row.what, gigabytes(row.bytes), row.how) for row in memory.rows]
-    yield from table([*rows, ("sum", gigabytes(memory.needed_bytes), "")])
+    rows = [(row.what, size(row.bytes), row.how) for row in memory.rows]
+    yield from table([*rows, ("sum", size(memory.needed_bytes), "")])
     yield memory.verdict + ("" if memory.fits else " It can be loaded anyway: the system may swap, or end it.")
 
 

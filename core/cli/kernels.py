@@ -41,6 +41,7 @@ from core.kernel_messages import (
 )
 from core.pairs import demo_draft
 from core.protocol import Event, Failed
+from core.units import size
 
 _BAR_CELLS = 16
 _STAGES = {
@@ -143,14 +144,14 @@ class _Screen:
                 print_problem(event.problem)
             case KernelsBuilt():
                 for package in event.packages:
-                    print(f"{_megabytes(package.bytes):>9}  {package.path}")
+                    print(f"{size(package.bytes):>9}  {package.path}")
                 print(_report_line(event.report))
             case KernelsCompiled():
                 _show_compiled(event)
             case KernelList():
                 _show_list(event)
             case KernelsCleaned():
-                print(f"{event.removed} removed, {_megabytes(event.bytes_freed)} freed")
+                print(f"{event.removed} removed, {size(event.bytes_freed)} freed")
             case KernelsPlaced():
                 _show_placed(event)
 
@@ -166,7 +167,7 @@ def _show_compiled(event: KernelsCompiled) -> None:
         print(f"Damaged kernels were removed: {event.replaced}", file=sys.stderr)
     entry = event.entry
     how = "ready already" if event.hit else f"prepared in {event.elapsed_s:.1f} s"
-    print(f"{entry.key}  {len(entry.programs)} programs, {_megabytes(entry.bytes)}, {how}")
+    print(f"{entry.key}  {len(entry.programs)} programs, {size(entry.bytes)}, {how}")
     print(entry.path)
     print(_report_line(event.report))
 
@@ -190,10 +191,10 @@ def _show_list(event: KernelList) -> None:
 
 def _row(entry: KernelEntry) -> tuple[str, ...]:
     if entry.options is None:
-        return (entry.key, _megabytes(entry.bytes), "damaged", "", entry.problem)
+        return (entry.key, size(entry.bytes), "damaged", "", entry.problem)
     form = f"{entry.options.precision}, width {entry.options.width}, context {entry.options.context}"
     used = datetime.fromtimestamp(entry.last_used_s).strftime("%Y-%m-%d %H:%M")
-    return (entry.key, _megabytes(entry.bytes), form, used, entry.draft)
+    return (entry.key, size(entry.bytes), form, used, entry.draft)
 
 
 def _show_placed(event: KernelsPlaced) -> None:
@@ -203,7 +204,3 @@ def _show_placed(event: KernelsPlaced) -> None:
         rows.append((p.program, str(p.operations), f"{p.neural_engine:.0%}", f"{p.gpu:.0%}", f"{p.cpu:.0%}"))
     for line in table(rows):
         print(line)
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"

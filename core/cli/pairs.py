@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from core.cli.common import print_problem, table
+from core.cli.hub_options import hub_settings
 from core.pairs.catalog import load_catalog
 from core.pairs.found import found_models
 from core.pairs.listing import PairRow, list_pairs
-from core.pairs.memory import DEFAULT_CONTEXT, gigabytes
+from core.pairs.memory import DEFAULT_CONTEXT
+from core.units import size
 
 _HEADER = ("PAIR", "DOWNLOAD", "MEMORY", "STATE", "")
 
@@ -30,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_catalog()
     if loaded.problem is not None:
         print_problem(loaded.problem)
-    rows = list_pairs(loaded.catalog, found_models())
+    rows = list_pairs(loaded.catalog, found_models(cache=hub_settings().cache_dir))
     for line in map(_json_line, rows) if arguments.json else _screen(rows):
         print(line)
     return 0
@@ -48,8 +50,8 @@ def _screen(rows: list[PairRow]) -> Iterator[str]:
 def _cells(row: PairRow) -> tuple[str, ...]:
     memory = _at_default(row)
     reasons = (row.problem, *row.compatibility.reasons, "fits" if memory.fits else memory.verdict)
-    needed = gigabytes(memory.needed_bytes)
-    return (row.id, gigabytes(row.download_bytes), needed, row.state, next(filter(None, reasons)))
+    needed = size(memory.needed_bytes)
+    return (row.id, size(row.download_bytes), needed, row.state, next(filter(None, reasons)))
 
 
 def _at_default(row: PairRow) -> Any:

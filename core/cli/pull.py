@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from core.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, StatusLine, print_event, print_problem
-from core.cli.hub_options import add_hub_options, hub_settings, size
+from core.cli.hub_options import add_hub_options, hub_settings
 from core.message import Message
+from core.pairs.catalog import load_catalog
+from core.units import clock, size
 
 if TYPE_CHECKING:
     from core.hub.download import Download
@@ -29,7 +31,9 @@ def add_command(commands: Any) -> None:
         description="Download models into the cache that other programs share. Ctrl+C keeps what has arrived; the same "
         "command goes on from there.",
     )
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="as on the hub: owner/name")
+    parser.add_argument(
+        "models", nargs="+", metavar="MODEL", help="as on the hub (owner/name), or a pair of `mirror-sd pairs`"
+    )
     parser.add_argument("--revision", default="main", metavar="NAME", help="a branch, tag or commit")
     parser.add_argument("--file", action="append", metavar="PATTERN", help="only these files, for example '*Q4_0.gguf'")
     parser.add_argument("--plan", action="store_true", help="show what would be downloaded, and download nothing")
@@ -45,10 +49,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _requests(arguments: argparse.Namespace) -> list[DownloadRequest]:
-    from core.hub.plan import MODEL_FILES, DownloadRequest
+    from core.hub.plan import MODEL_FILES, DownloadRequest, request_of
 
+    catalog = load_catalog().catalog
     files = tuple(arguments.file) if arguments.file else MODEL_FILES
-    return [DownloadRequest(model, arguments.revision, files) for model in arguments.models]
+    requests: list[DownloadRequest] = []
+    for model in arguments.models:
+        known = catalog.find(model)
+        if known is None or model != known[1].id:
+            requests.append(DownloadRequest(model, arguments.revision, files))
+            continue
+        draft, target = known[0].draft, known[1]
+        requests.append(request_of(target.repo, target.revision, target.file, target.sha256))
+        if draft.repo is not None:
+            requests.append(DownloadRequest(draft.repo, draft.revision))
+    return requests
 
 
 async def _plan(arguments: argparse.Namespace) -> int:
@@ -169,11 +184,5 @@ def _now(progress: DownloadProgress) -> str:
     if progress.state == "queued" and any(file.note for file in progress.files):
         return next(file.note for file in progress.files if file.note)
     if progress.state == "downloading" and progress.bytes_per_s is not None and progress.left_s is not None:
-        return f"{size(progress.bytes_per_s)}/s  {_clock(progress.left_s)} left"
+        return f"{size(progress.bytes_per_s)}/s  {clock(progress.left_s)} left"
     return progress.state
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -6,9 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from core.cli.common import EXIT_FAILED, print_event
-from core.cli.hub_options import confirmed, size
+from core.cli.hub_options import confirmed, hub_settings
 from core.errors import BadRequest
 from core.message import Message
+from core.units import size
 
 if TYPE_CHECKING:
     from core.hub.leftovers import Leftover, Removal
@@ -39,11 +40,10 @@ def add_command(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show, ask, remove; returns the exit code."""
     from core.hub import leftovers
-    from core.hub.settings import from_environment
 
     if bool(arguments.models) == arguments.leftovers:
         raise BadRequest("Name the models to remove, or give --leftovers.")
-    cache = from_environment().cache_dir
+    cache = hub_settings().cache_dir
     models = [leftovers.find_removal(cache, model) for model in arguments.models]
     beginnings = leftovers.find_leftovers(cache) if arguments.leftovers else ()
     _show(models, beginnings, arguments.json)

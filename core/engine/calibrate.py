@@ -42,7 +42,17 @@ _BESIDE_ROWS = 4
 """Of the pass that is timed beside a draft: about as many as are verified at once."""
 
 
-def costs_of(pair: Pair, target: Target, drafters: dict[Mode, Drafter], programs: Programs | None) -> Costs:
+GoOn = Callable[[], None]
+"""Raises where the measuring is to stop."""
+
+
+def costs_of(
+    pair: Pair,
+    target: Target,
+    drafters: dict[Mode, Drafter],
+    programs: Programs | None,
+    go_on: GoOn = lambda: None,
+) -> Costs:
     """What is known of the loaded pair from an earlier time, or is measured now. Raises as `measure_costs` does."""
     runtime = programs.runs_on if programs else "none"
     threads = f"{usable_cores()} cores, {os.environ.get('OPENBLAS_NUM_THREADS')}"
@@ -51,27 +61,35 @@ def costs_of(pair: Pair, target: Target, drafters: dict[Mode, Drafter], programs
     most_rows = next((drafter.block_size for drafter in drafters.values()), LOOKUP_ROWS)
     costs = read_costs(path) if path else None
     if costs is None or costs.most_rows != most_rows or {*costs.draft_ms} != {*drafters}:
-        costs = measure_costs(target, drafters, programs, most_rows)
+        costs = measure_costs(target, drafters, programs, most_rows, go_on)
         if path is not None:
             write_costs(path, costs)
     return costs
 
 
-def measure_costs(target: Target, drafters: dict[Mode, Drafter], programs: Programs | None, most_rows: int) -> Costs:
+def measure_costs(
+    target: Target,
+    drafters: dict[Mode, Drafter],
+    programs: Programs | None,
+    most_rows: int,
+    go_on: GoOn = lambda: None,
+) -> Costs:
     """Time passes of up to `most_rows` rows, a whole block of each drafter with its LM head, and a pass beside a draft.
 
     A pass is timed with what it takes to forget half of its rows: recurrent states are advanced once more.
-    Raises `ane.AneError` and `DraftStopped` where the programs fail, `UnsupportedCache` where rows cannot be forgotten.
+    Raises `ane.AneError` and `DraftStopped` where the programs fail, `UnsupportedCache` where rows cannot be forgotten,
+    and what `go_on` raises before a measurement.
     """
     timed = [*(rows for rows in _ROWS if rows < most_rows), most_rows]
-    verify_ms = _verify_ms(target, timed, _start(target))
+    verify_ms = _verify_ms(target, timed, _start(target), go_on)
     every = range(1, most_rows + 1)
+    slopes = _slopes(target, verify_ms, most_rows, go_on)
     session = Session(target, next(iter(drafters.values()), None))
     session.read([_TOKEN] * 9)
     return Costs(
         # Noise must not make a longer pass look cheaper than a shorter one.
         verify_ms=tuple(np.maximum.accumulate(np.interp(every, timed, verify_ms)).tolist()),
-        verify_ms_per_position=tuple(np.interp(every, [1, most_rows], _slopes(target, verify_ms, most_rows)).tolist()),
+        verify_ms_per_position=tuple(np.interp(every, [1, most_rows], slopes).tolist()),
         draft_ms={str(mode): _least_ms(partial(_draft, session, drafter)) for mode, drafter in drafters.items()},
         head_ms=_head_ms(target, most_rows),
         beside_ms=() if programs is None else _beside_ms(session, programs, min(_BESIDE_ROWS, most_rows)),
@@ -85,8 +103,12 @@ def _start(target: Target) -> Transaction:
     return transaction
 
 
-def _verify_ms(target: Target, timed: Sequence[int], transaction: Transaction) -> npt.NDArray[np.float64]:
-    return np.array([_least_ms(partial(_pass, target, rows, transaction)) for rows in timed])
+def _verify_ms(target: Target, timed: Sequence[int], transaction: Transaction, go_on: GoOn) -> npt.NDArray[np.float64]:
+    times_ms = []
+    for rows in timed:
+        go_on()
+        times_ms.append(_least_ms(partial(_pass, target, rows, transaction)))
+    return np.array(times_ms)
 
 
 def _pass(target: Target, rows: int, transaction: Transaction) -> None:
@@ -99,7 +121,7 @@ def _pass(target: Target, rows: int, transaction: Transaction) -> None:
     mx.eval([cache.state for cache in transaction.caches])
 
 
-def _slopes(target: Target, verify_ms: npt.NDArray[np.float64], most_rows: int) -> npt.NDArray[np.float64]:
+def _slopes(target: Target, verify_ms: npt.NDArray[np.float64], most_rows: int, go_on: GoOn) -> npt.NDArray[np.float64]:
     """What a position adds to passes of one row and of the most, in milliseconds."""
     transaction = _start(target)
     if not all(isinstance(cache, KVCache) for cache in transaction.caches):
@@ -108,7 +130,7 @@ def _slopes(target: Target, verify_ms: npt.NDArray[np.float64], most_rows: int) 
         batch, heads, _, head_dim = cache.keys.shape
         cache.update_and_fetch(*[mx.zeros((batch, heads, _DEPTH, head_dim), dtype=cache.keys.dtype)] * 2)
     transaction.length += _DEPTH
-    deep_ms = _verify_ms(target, [1, most_rows], transaction)
+    deep_ms = _verify_ms(target, [1, most_rows], transaction, go_on)
     return np.maximum(deep_ms - verify_ms[[0, -1]], 0.0) / _DEPTH
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ import mlx.core as mx
 from mlx_lm.utils import load_model
 
 import ane
+from core.check_messages import Verdict
 from core.engine.beside import beside
 from core.engine.calibrate import costs_of
 from core.engine.controller import Controller
@@ -20,10 +22,10 @@ from core.engine.draft_weights import load_drafter
 from core.engine.drafter import Drafter
 from core.engine.drafter_mlx import MlxDrafter
 from core.engine.gguf import load_gguf
-from core.engine.loading import Loading, Part, earlier_times, keep_times
-from core.engine.numerics import compare
+from core.engine.loading import Loading
+from core.engine.numerics import require_sound
 from core.engine.prefix_store import usual_limit_bytes
-from core.engine.programs import Programs, load_programs
+from core.engine.programs import MADE, Programs, load_programs
 from core.engine.sampling import Sampler
 from core.engine.session import Session
 from core.engine.source_lookup import LOOKUP_ROWS
@@ -34,7 +36,7 @@ from core.engine.tokenizer import Tokenizer
 from core.errors import Cancelled, DraftStopped, MissingFile, UnreadableModel, UnsupportedCache, UnsupportedModel
 from core.kernel_messages import KernelProgress
 from core.pairs import Pair
-from core.protocol import GenerateOptions, Mode, Progress
+from core.protocol import GenerateOptions, LoadPart, Mode, Progress
 
 _T = TypeVar("_T")
 
@@ -54,12 +56,12 @@ class LoadedPair:
     plain_cost: PlainCost
     programs: Programs | None = None
     """The draft as programs."""
-    programs_on: str = ""
-    """What runs them, in words."""
     missing: dict[Mode, str] = field(default_factory=dict)
     """Why modes that the pair might have cannot be used."""
     controller: Controller | None = None
     """Chooses for mode `auto`; None where that can only be plain."""
+    verdict: Verdict | None = None
+    """Of the check that was made when it was loaded."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -85,34 +87,39 @@ class LoadedPair:
         return self.block_size or LOOKUP_ROWS
 
 
-def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, None, LoadedPair]:
+def load_pair(
+    pair: Pair, cancelled: Callable[[], bool], loading: Loading | None = None
+) -> Generator[Progress, None, LoadedPair]:
     """Load a pair and warm it up; yields progress and returns the pair.
 
-    Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`, `UnsupportedCache`, and `Cancelled`
-    between stages.
+    `loading` tells how far it is, where that is a part of something longer. Raises `MissingFile`, `UnreadableModel`,
+    `UnsupportedModel`, `PairMismatch`, `UnsupportedCache`, and `Cancelled` between stages and within the long ones.
     """
-    of_draft: tuple[Part, ...] = ("draft", "programs") if pair.draft else ()
-    parts: tuple[Part, ...] = ("target", *of_draft, "plain", "costs")
-    key = f"{pair.target}\n{pair.draft}"
-    loading = Loading(parts, earlier_times(key))
+    loading = loading or Loading(load_parts(pair))
     target, tokenizer = yield from _part(loading, "target", cancelled, lambda: load_target(Path(pair.target)))
-    drafter, programs = None, None
-    missing: dict[Mode, str] = {}
+    drafter = None
     if pair.draft is not None:
         folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
         drafter = yield from _part(loading, "draft", cancelled, lambda: load_drafter(folder, target, dtype))
-        try:
-            programs = yield from _checked_programs(loading, folder, target, drafter, cancelled)
-        except ane.AneError as error:
-            missing = dict.fromkeys(("ane", "mirror"), str(error))
     session = Session(target, drafter, usual_limit_bytes())
-    programs_on = programs.device() if programs else ""
-    loaded = LoadedPair(pair, target, tokenizer, drafter, session, PlainCost(), programs, programs_on, missing)
-    yield from _part(loading, "plain", cancelled, lambda: _warm_up(loaded))
-    yield from _part(loading, "costs", cancelled, lambda: _calibrate(loaded))
-    loading.end_part()
-    keep_times(key, loading.taken_s)
+    loaded = LoadedPair(pair, target, tokenizer, drafter, session, PlainCost())
+    try:
+        if drafter is not None:
+            yield from _add_programs(loaded, loading, cancelled)
+        yield from _part(loading, "plain", cancelled, lambda: _warm_up(loaded, cancelled))
+        yield from _part(loading, "costs", cancelled, lambda: _calibrate(loaded, cancelled))
+    except BaseException:
+        loaded.close()
+        raise
+    if drafter is not None and loaded.programs is None:
+        yield loading.note(f"The draft runs in MLX alone: {loaded.missing['ane']}")
     return loaded
+
+
+def load_parts(pair: Pair) -> tuple[LoadPart, ...]:
+    """What loading the pair consists of."""
+    of_draft: tuple[LoadPart, ...] = ("draft", "programs") if pair.draft else ()
+    return ("target", *of_draft, "plain", "costs")
 
 
 def load_pair_now(pair: Pair) -> LoadedPair:
@@ -126,35 +133,38 @@ def load_pair_now(pair: Pair) -> LoadedPair:
             return loaded
 
 
-def _checked_programs(
-    loading: Loading, folder: Path, target: Target, drafter: MlxDrafter, cancelled: Callable[[], bool]
-) -> Generator[Progress, None, Programs]:
-    """Raises `ane.AneError` where programs cannot be made, or compute something else than the draft in MLX."""
+def _add_programs(loaded: LoadedPair, loading: Loading, cancelled: Callable[[], bool]) -> Generator[Progress]:
+    """Give the pair its draft's programs; where they cannot be made or are not the draft, say why they are missing."""
+    assert loaded.pair.draft is not None
+    assert loaded.drafter is not None
+    folder, target, selector = Path(loaded.pair.draft), loaded.target, loaded.drafter.draft.selector
     _go_on(cancelled)
     yield loading.begin("programs")
 
     def work(tell: Callable[[Progress], None]) -> Programs:
         return load_programs(
-            folder,
-            target,
-            lambda *fields: tell(loading.within(KernelProgress(*fields))),
-            selector=drafter.draft.selector,
+            folder, target, lambda *fields: tell(loading.within(KernelProgress(*fields))), selector=selector
         )
 
-    programs = yield from beside(work, cancelled)
     try:
-        numerics = compare(programs.drafter, drafter, target)
-        if not numerics.sound:
-            errors = ", ".join(f"{error:.2g}" for error in numerics.layer_errors)
-            raise ane.AneError(f"The draft's programs compute something else than the draft: errors by layer {errors}.")
-    except ane.AneError:
-        programs.close()
-        raise
-    return programs
+        loaded.programs = yield from beside(work, cancelled)
+        require_sound(loaded.programs.drafter, loaded.drafter, target)
+    except ane.AneError as error:
+        _give_up_programs(loaded, error)
+    else:
+        if loaded.programs.origin != MADE:  # which was told when it began
+            yield loading.note(loaded.programs.origin)
+
+
+def _give_up_programs(loaded: LoadedPair, error: Exception) -> None:
+    """The draft runs in MLX alone from now on."""
+    loaded.close()
+    loaded.programs = None
+    loaded.missing = dict.fromkeys(("ane", "mirror"), str(error))
 
 
 def _part(
-    loading: Loading, part: Part, cancelled: Callable[[], bool], work: Callable[[], _T]
+    loading: Loading, part: LoadPart, cancelled: Callable[[], bool], work: Callable[[], _T]
 ) -> Generator[Progress, None, _T]:
     _go_on(cancelled)
     yield loading.begin(part)
@@ -200,7 +210,7 @@ def _load_folder(folder: Path) -> tuple[Target, Tokenizer]:
     return Target(model, int(text_config.get("max_position_embeddings") or _DEFAULT_CONTEXT)), tokenizer
 
 
-def _warm_up(loaded: LoadedPair) -> None:
+def _warm_up(loaded: LoadedPair, cancelled: Callable[[], bool]) -> None:
     """Run every kernel once (the first run compiles them), then time one-row passes."""
     sampler = Sampler(GenerateOptions(), loaded.target.vocab_size)
     prompt = [min(loaded.tokenizer.eos_ids, default=0)] * 2
@@ -212,17 +222,21 @@ def _warm_up(loaded: LoadedPair) -> None:
         session.read(prompt)
         source = make_source(session)
         limits = Limits(_WARM_UP_TOKENS, frozenset(), source.block_size)
-        steps = list(decode(session, prompt[-1], source, sampler, limits))
+        steps = []
+        for step in decode(session, prompt[-1], source, sampler, limits):
+            _go_on(cancelled)
+            steps.append(step)
     for step in steps[2:]:
         loaded.plain_cost.add(step.verify_ms)
 
 
-def _calibrate(loaded: LoadedPair) -> None:
+def _calibrate(loaded: LoadedPair, cancelled: Callable[[], bool]) -> None:
     """Know what steps cost. Programs that fail at it are given up; so is lookup on a target that cannot go back."""
+    go_on = partial(_go_on, cancelled)
     if loaded.drafter is None:
         try:
             _try_a_wide_pass(loaded)
-            loaded.controller = Controller(costs_of(loaded.pair, loaded.target, {}, None))
+            loaded.controller = Controller(costs_of(loaded.pair, loaded.target, {}, None, go_on))
         except UnsupportedCache as error:
             loaded.missing = {**loaded.missing, "lookup": error.problem.sentence}
         return
@@ -230,14 +244,12 @@ def _calibrate(loaded: LoadedPair) -> None:
     if loaded.programs is not None:
         try:
             both: dict[Mode, Drafter] = {**drafters, "ane": loaded.programs.drafter}
-            costs = costs_of(loaded.pair, loaded.target, both, loaded.programs)
+            costs = costs_of(loaded.pair, loaded.target, both, loaded.programs, go_on)
             loaded.controller, loaded.programs.budget = Controller(costs), costs.budget
             return
         except (ane.AneError, DraftStopped) as error:
-            loaded.programs.close()
-            loaded.programs, loaded.programs_on = None, ""
-            loaded.missing = dict.fromkeys(("ane", "mirror"), str(error))
-    loaded.controller = Controller(costs_of(loaded.pair, loaded.target, drafters, None))
+            _give_up_programs(loaded, error)
+    loaded.controller = Controller(costs_of(loaded.pair, loaded.target, drafters, None, go_on))
 
 
 def _try_a_wide_pass(loaded: LoadedPair) -> None:

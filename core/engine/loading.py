@@ -1,4 +1,4 @@
-"""How far a pair's loading is: one sequence of parts, weighed by what they took earlier on this machine."""
+"""How far a pair's preparation is: one sequence of parts, weighed by what they took earlier on this machine."""
 
 from __future__ import annotations
 
@@ -6,80 +6,95 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from core.files import replace_file
 from core.kernel_messages import KernelProgress
+from core.loading_words import PART_WORDS, STAGE_WORDS
 from core.paths import cache_dir
-from core.protocol import Progress
+from core.protocol import LoadPart, Progress
 
 log = logging.getLogger("mirror_sd.loading")
 
-Part = Literal["target", "draft", "programs", "plain", "costs"]
-_WORDS: dict[Part, str] = {
-    "target": "reading the target",
-    "draft": "reading the draft",
-    "programs": "preparing the draft's programs",
-    "plain": "measuring plain decoding",
-    "costs": "measuring what steps cost",
-}
-_STAGES = {
-    "hash": "reading its weights",
-    "wait": "waiting for another program that prepares it",
-    "quantise": "rounding weights",
-    "build": "building",
-    "write": "writing",
-    "compile": "compiling",
-    "seal": "keeping",
-    "done": "ready",
-}
-_USUAL_S: dict[Part, float] = {"target": 2.0, "draft": 0.5, "programs": 2.0, "plain": 2.0, "costs": 4.0}
-"""How parts are weighed before anything was loaded here; no time is promised by them."""
+_MADE = "made"
+"""The name under which the time of programs is kept that were made, and not found."""
+_USUAL_S = {
+    "target": 2.0, "draft": 0.5, "programs": 2.0, "plain": 2.0, "costs": 4.0, "check": 15.0, _MADE: 60.0,
+}  # fmt: skip
+"""How parts are weighed before they were done here; no time is promised by them."""
+_MAKING = ("quantise", "build", "write", "compile")
+_MISS = "The draft's programs are made now: none are kept for these weights on this system."
 _MOST_PAIRS = 50
 
 
 class Loading:
-    """One loading under way. Parts come in the order given."""
+    """One preparation under way. Parts come in the order given."""
 
-    def __init__(self, parts: Sequence[Part], earlier_s: dict[str, float]) -> None:
-        """`earlier_s` is what parts took the last time, by name; empty where that is not known."""
+    def __init__(self, parts: Sequence[LoadPart], key: str = "") -> None:
+        """`key` says whose parts these are: what they took before under it is known. Empty keeps and knows nothing."""
         self._parts = list(parts)
-        self._earlier_s = earlier_s
+        self._key = key
+        self._earlier_s = earlier_times(key) if key else {}
         self._began_s = time.perf_counter()
         self._part_began_s = self._began_s
         self._now = -1
         """The part under way, by its place in the order; -1 before the first."""
+        self._made = False
+        self._words = ""
+        self._share_of_part = 0.0
         self._shown = 0.0
         self.taken_s: dict[str, float] = {}
 
-    def begin(self, part: Part) -> Progress:
+    def begin(self, part: LoadPart) -> Progress:
         """The part begins, and the one before is over."""
         self.end_part()
         self._now = self._parts.index(part)
         self._part_began_s = time.perf_counter()
-        return self._progress(_WORDS[part], 0.0)
+        return self._progress(PART_WORDS[part], 0.0)
 
     def within(self, kernels: KernelProgress) -> Progress:
         """How far the programs are."""
-        about = f" ({_STAGES[kernels.stage]}{f' {kernels.program}' if kernels.program else ''})"
-        return self._progress(_WORDS["programs"] + about, kernels.done / kernels.total if kernels.total else 0.0)
+        about = f" ({STAGE_WORDS[kernels.stage]}{f' {kernels.program}' if kernels.program else ''})"
+        is_first = kernels.stage in _MAKING and not self._made
+        self._made |= is_first
+        share = kernels.done / kernels.total if kernels.total else 0.0
+        return self._progress(PART_WORDS["programs"] + about, share, kernels, _MISS if is_first else "")
+
+    def checked(self, done: int, total: int) -> Progress:
+        """How far the check is, in answers."""
+        return self._progress(f"{PART_WORDS['check']} ({done} of {total} answers)", done / total)
+
+    def note(self, sentence: str) -> Progress:
+        """What was found out, beside how far it is."""
+        return self._progress(self._words, self._share_of_part, note=sentence)
 
     def end_part(self) -> None:
-        """The part under way is over; called at the end as well."""
+        """The part under way is over."""
         if self._now >= 0:
-            self.taken_s[self._parts[self._now]] = time.perf_counter() - self._part_began_s
+            self.taken_s[self._name(self._parts[self._now])] = time.perf_counter() - self._part_began_s
 
-    def _progress(self, words: str, share_of_part: float) -> Progress:
+    def keep(self) -> None:
+        """All is over: remember what the parts took."""
+        self.end_part()
+        if self._key:
+            keep_times(self._key, {**self._earlier_s, **self.taken_s})
+
+    def _name(self, part: LoadPart) -> str:
+        return _MADE if part == "programs" and self._made else part
+
+    def _progress(
+        self, words: str, share_of_part: float, kernels: KernelProgress | None = None, note: str = ""
+    ) -> Progress:
+        self._words, self._share_of_part = words, share_of_part
         elapsed_s = time.perf_counter() - self._began_s
-        known = all(part in self._earlier_s for part in self._parts)
-        weights_s = [self._earlier_s[part] if known else _USUAL_S[part] for part in self._parts]
+        weights_s = [self._earlier_s.get(self._name(part), _USUAL_S[self._name(part)]) for part in self._parts]
         done_s = sum(weights_s[: self._now]) + share_of_part * weights_s[self._now]
-        # Programs of several widths are prepared one after the other: the bar never goes back.
-        self._shown = max(self._shown, done_s / sum(weights_s))
+        self._shown = max(self._shown, done_s / sum(weights_s))  # the bar never goes back
+        known = all(self._name(part) in self._earlier_s for part in self._parts[self._now :])
         left_s = max(0.0, sum(weights_s) - done_s) if known else None
-        return Progress(words, self._now, len(self._parts), self._shown, elapsed_s, left_s)
+        part, parts = self._parts[self._now], tuple(self._parts)
+        return Progress(words, self._now, len(parts), self._shown, elapsed_s, left_s, part, parts, kernels, note)
 
 
 def earlier_times(key: str) -> dict[str, float]:

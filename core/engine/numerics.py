@@ -11,6 +11,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
+import ane
 from core.engine.context import DraftContext
 from core.engine.drafter_ane import AneDrafter
 from core.engine.drafter_mlx import MlxDrafter
@@ -37,6 +38,14 @@ class Numerics:
     def sound(self) -> bool:
         """Whether the programs are this draft."""
         return all(error <= MOST_ERROR for error in self.layer_errors)  # no NaN is
+
+
+def require_sound(programs: AneDrafter, in_mlx: MlxDrafter, target: Target) -> None:
+    """Raises `ane.AneError` where the programs fail, or compute something else than the draft in MLX."""
+    numerics = compare(programs, in_mlx, target)
+    if not numerics.sound:
+        errors = ", ".join(f"{error:.2g}" for error in numerics.layer_errors)
+        raise ane.AneError(f"The draft's programs compute something else than the draft: errors by layer {errors}.")
 
 
 def compare(programs: AneDrafter, in_mlx: MlxDrafter, target: Target) -> Numerics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from core.paths import kernels_dir
 log = logging.getLogger("mirror_sd.programs")
 
 _KEPT = "Prepared earlier, and kept."
-_MADE = "Prepared now: there were none for these weights on this system."
+MADE = "Prepared now: there were none for these weights on this system."
 
 Tell = Callable[..., None]
 """Gets the fields of a `KernelProgress`."""
@@ -57,6 +58,7 @@ class Programs:
         cores = usable_cores()
         self.runtime.threads = max(1, cores // 2) if share else cores
 
+    @cached_property
     def device(self) -> str:
         """Where they run, in words; Core ML may take as long to tell as to load a program (not verified on a Mac)."""
         if self.runs_on == "cpu":
@@ -96,14 +98,24 @@ def load_programs(
     cannot be prepared or loaded.
     """
     runtime, runs_on = ane.CpuRuntime(), ane.system_runtime()
-    first, *others = _widths(ane.inspect_draft(folder).block_size, runs_on)
+    widths = _widths(ane.inspect_draft(folder).block_size, runs_on)
     programs, origins = [], []
-    for width in (first, *others):
-        loaded, origin = _load(folder, width, runtime, tell, precision)
-        programs += [program for program in loaded if width == first or "x" in program.inputs]
+    for index, width in enumerate(widths):
+        loaded, origin = _load(folder, width, runtime, _of_all(tell, index, widths), precision)
+        programs += [program for program in loaded if index == 0 or "x" in program.inputs]
         origins.append(origin)
     made = [origin for origin in origins if origin != _KEPT]
     return Programs(AneDrafter(folder, programs, target, selector), runtime, runs_on, (made or origins)[0])
+
+
+def _of_all(tell: Tell, index: int, widths: Sequence[int]) -> Tell:
+    """Tells of one width's programs as a part of those of all widths."""
+
+    def told(stage: str, program: str, done: int, total: int, elapsed_s: float) -> None:
+        named = f"{program} for {widths[index]} columns" if program and len(widths) > 1 else program
+        tell(stage, named, index * total + done, len(widths) * total, elapsed_s)
+
+    return told
 
 
 def making_s(folder: Path, precision: Precision) -> float:
@@ -152,7 +164,7 @@ def _load_kept(
     except OSError as error:
         raise ane.WriteFailed(f"The folder for prepared kernels cannot be made: {error}.") from error
     kernels = ane.compile_kernels(folder, cache, precision=precision, width=width, context=_CONTEXT, progress=tell)
-    origin = _KEPT if kernels.hit else _MADE
+    origin = _KEPT if kernels.hit else MADE
     if kernels.replaced:
         origin = f"Prepared anew: {kernels.replaced}"
     return ane.load_kernels(kernels, runtime), origin

@@ -70,7 +70,7 @@ class Service:
     def answer(self, request: Request, cancelled: IsCancelled) -> Generator[Event, None, None]:
         """The events that answer a request, the last one included. Raises `MirrorError` types."""
         if isinstance(request, Load):
-            yield from self._load(request.pair, cancelled)
+            yield from self._load(request.pair, cancelled, request.check)
             yield self._loaded_event()
         elif isinstance(request, Unload):
             self._unload()
@@ -92,21 +92,28 @@ class Service:
         mx.synchronize()
         mx.clear_streams()
 
-    def _load(self, pair: Pair, cancelled: IsCancelled) -> Iterator[Event]:
-        """Make `pair` the loaded one; no event where it is already."""
+    def _load(self, pair: Pair, cancelled: IsCancelled, check: bool = False) -> Iterator[Event]:
+        """Make `pair` the loaded one, and `check` it then; no event where it is already."""
         if self._loaded is not None and self._loaded.pair == pair:
             return
         self._lock.acquire()
         self._unload(keep_lock=True)
         began_s = time.perf_counter()
         # mlx_lm takes seconds to import: only a worker that loads a model pays for it.
-        from core.engine.loader import load_pair
+        from core.engine.loader import load_pair, load_parts
+        from core.engine.loading import Loading
 
+        loading = Loading((*load_parts(pair), *(("check",) if check else ())), f"{pair.target}\n{pair.draft}")
         try:
-            self._loaded = yield from load_pair(pair, cancelled)
+            self._loaded = yield from load_pair(pair, cancelled, loading)
         finally:
             if self._loaded is None:
                 self._unload()
+        if check:
+            from core.engine.first_check import first_check
+
+            self._loaded.verdict = yield from first_check(self._loaded, loading, cancelled)
+        loading.keep()
         self._load_s = time.perf_counter() - began_s
 
     def _loaded_event(self) -> Loaded:
@@ -119,8 +126,9 @@ class Service:
             context_length=loaded.target.context_length,
             load_s=self._load_s,
             plain_tokens_per_second=loaded.plain_cost.tokens_per_second,
-            programs_on=loaded.programs_on,
+            programs_on=loaded.programs.device if loaded.programs else "",
             programs_origin=loaded.programs.origin if loaded.programs else "",
+            verdict=loaded.verdict,
         )
 
     def _generate(self, request: Generate, cancelled: IsCancelled) -> Iterator[Event]:

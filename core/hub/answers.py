@@ -17,6 +17,7 @@ from core.errors import (
     RevisionNotFound,
     TokenRefused,
 )
+from core.hub.settings import OTHER_ADDRESS
 
 MAX_WAIT_S = 600.0
 _LOGIN_HINT = "Log in with `hf auth login`, or set HF_TOKEN."
@@ -50,7 +51,7 @@ def check_status(status: int, headers: Mapping[str, str], host: str, has_token: 
         # Links to the content network expire; its 403 says nothing about the model.
         expired = LinkExpired(
             f"The content server {host} refuses the hub's link ({status}).",
-            "Try again; if it stays, a proxy or mirror may alter the link: choose another with --endpoint.",
+            f"Try again; if it stays, a proxy or mirror may alter the link: {OTHER_ADDRESS}.",
             detail,
         )
         raise TryAgain(expired)
@@ -76,7 +77,7 @@ def _refusal(status: int, code: str, host: str, has_token: bool, detail: str) ->
         return TokenRefused(
             f"{host} does not accept your token." if has_token else f"{host} asks for a token.", _LOGIN_HINT, detail
         )
-    return HubRefused(f"{host} refuses the request ({status}).", "Try another mirror with --endpoint.", detail)
+    return HubRefused(f"{host} refuses the request ({status}).", f"Try another mirror: {OTHER_ADDRESS}.", detail)
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

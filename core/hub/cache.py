@@ -19,6 +19,8 @@ from huggingface_hub.file_download import are_symlinks_supported
 from core.errors import CacheNotWritable, DiskFull, MirrorError
 from core.files import replace_file
 from core.hub.listing import ListedFile
+from core.hub.settings import OTHER_FOLDER
+from core.units import size
 
 PART_SUFFIX = ".mirror-sd-part"
 _LOCK_MODE = 0o664  # as the hub's client makes them: users may share a cache
@@ -124,7 +126,7 @@ def disk_error(error: OSError, path: Path) -> MirrorError:
         return disk_full(path, None)
     return CacheNotWritable(
         f"The folder of models does not take files: {error.strerror}.",
-        f"Check its permissions, or name another with HF_HUB_CACHE: {path.parent}",
+        f"Check its permissions, or {OTHER_FOLDER}: {path.parent}",
         repr(error),
     )
 
@@ -132,9 +134,9 @@ def disk_error(error: OSError, path: Path) -> MirrorError:
 def disk_full(folder: Path, needed: int | None) -> DiskFull:
     """`needed`: bytes that are still to come, where that is known."""
     free = free_bytes(folder)
-    wanted = f"{needed / 1e6:,.1f} MB are still needed, but only " if needed is not None else "The disk is full: "
+    wanted = f"{size(needed)} are still needed, but only " if needed is not None else "The disk is full: "
     return DiskFull(
-        f"{wanted}{free / 1e6:,.1f} MB are free.",
-        f"Free some space on the disk of {folder}, or name another folder with HF_HUB_CACHE.",
+        f"{wanted}{size(free)} are free.",
+        f"Free some space on the disk of {folder}, or {OTHER_FOLDER}.",
         f"needed {needed}, free {free}",
     )

@@ -30,15 +30,17 @@ from core.errors import (
 )
 from core.hub.answers import TryAgain, check_status
 from core.hub.retry import SHORT, STALL_S, RetryPolicy
-from core.hub.settings import PUBLIC_HUB, HubSettings
+from core.hub.settings import OTHER_ADDRESS, PUBLIC_HUB, HubSettings
 from core.hub.token import read_token
 
 MAX_REDIRECTS = 10
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MIRROR_HINT = (
-    "Check the connection. Where the hub is blocked, a mirror helps: set HF_ENDPOINT or --endpoint to its address; "
-    "behind a proxy set HTTPS_PROXY or --proxy."
+    f"Check the connection. Where the hub is blocked, a mirror of it helps: {OTHER_ADDRESS}. "
+    "A proxy is named there too (--proxy)."
 )
+_MIRROR = f"Choose another mirror: {OTHER_ADDRESS}."
+_ONLINE = "Turn it off in the window's settings; in a terminal leave out --offline and HF_HUB_OFFLINE."
 _TRUSTED = frozenset({PUBLIC_HUB, "https://hf.co"})
 
 
@@ -117,7 +119,10 @@ class HubClient:
 
     async def _follow(self, url: str, headers: dict[str, str]) -> tuple[httpx2.Response, int | None]:
         if self.settings.offline:
-            raise HubOffline("This needs the hub, and offline mode is on.", "Turn it off: --offline, HF_HUB_OFFLINE.")
+            raise HubOffline(
+                "This needs the hub, and offline mode is on.",
+                "Turn it off in the window's settings; in a terminal, leave out --offline and HF_HUB_OFFLINE.",
+            )
         token = await asyncio.to_thread(read_token)
         linked_size: int | None = None
         for hop in range(MAX_REDIRECTS):
@@ -129,9 +134,7 @@ class HubClient:
             size = response.headers.get("X-Linked-Size", "")
             linked_size = int(size) if size.isdigit() else linked_size
             url = _next(url, response.headers["Location"])
-        raise UnreadableAnswer(
-            f"{self.settings.endpoint} redirects in circles.", "Choose another mirror with --endpoint.", url
-        )
+        raise UnreadableAnswer(f"{self.settings.endpoint} redirects in circles.", _MIRROR, url)
 
     async def _send(self, url: str, headers: dict[str, str], token: str | None) -> httpx2.Response:
         assert self._http is not None, "the client is not open"
@@ -189,7 +192,7 @@ def _next(url: str, location: str) -> str:
     if new not in {"http", "https"} or (old == "https" and new == "http"):
         raise HubUntrusted(
             f"{urlsplit(url).hostname} redirects to an address that is not encrypted.",
-            "Choose another mirror with --endpoint.",
+            _MIRROR,
             f"{old} to {new}, {urlsplit(target).hostname}",
         )
     return target
@@ -218,7 +221,7 @@ def told(host: str, proxy: str = "") -> Iterator[None]:
     except httpx2.DecodingError as error:
         raise unreadable(host, repr(error)) from error
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
-        raise BadHubSetting(f"{host} is no address that can be asked.", "Check --endpoint.", repr(error)) from error
+        raise BadHubSetting(f"{host} is no address that can be asked.", _MIRROR, repr(error)) from error
     except httpx2.TransportError as error:
         raise TryAgain(
             ConnectionLost(f"The connection to {host} broke off.", "Try again; what has arrived is kept.", repr(error))

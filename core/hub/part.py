@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -12,6 +13,7 @@ from typing import IO
 from core.errors import ChecksumFailed, MirrorError
 from core.hub.cache import blobs_dir, disk_error, part_path
 from core.hub.listing import ListedFile
+from core.hub.settings import OTHER_ADDRESS
 
 _READ_BYTES = 1024 * 1024
 _SHA256_DIGITS = 64
@@ -25,6 +27,7 @@ class Part:
     """
 
     def __init__(self, cache: Path, repo: str, file: ListedFile) -> None:
+        self._cache = cache
         self._file = file
         self._path = part_path(cache, repo, file.etag)
         self._blob = blobs_dir(cache, repo) / file.etag
@@ -38,6 +41,7 @@ class Part:
         """Open or create the file and hash what it holds; one that is too long is emptied. Raises as the disk does."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            adopted = self._adopt()
             self._stream = self._path.open("a+b", buffering=0)
             if os.fstat(self._stream.fileno()).st_size > self._file.bytes:
                 self._stream.truncate(0)
@@ -45,8 +49,20 @@ class Part:
             while not self._stop.is_set() and (block := self._stream.read(_READ_BYTES)):
                 self._hash.update(block)
                 self.bytes_here += len(block)
+            if adopted and not self._stop.is_set() and self._hash.hexdigest() != self._file.etag:
+                self.restart()  # the other model's is damaged
         except OSError as error:
             raise disk_error(error, self._path) from error
+
+    def _adopt(self) -> bool:
+        """Begin with a copy of what another model in the cache has under the same sha256; whether there was one."""
+        if self._path.exists() or len(self._file.etag) != _SHA256_DIGITS:
+            return False
+        for twin in self._cache.glob(f"models--*/blobs/{self._file.etag}"):
+            if twin != self._blob and twin.is_file() and twin.stat().st_size == self._file.bytes:
+                shutil.copyfile(twin, self._path)
+                return True
+        return False
 
     def stop(self) -> None:
         """Ends a long `open` from another thread; the part is then only to be closed."""
@@ -82,7 +98,7 @@ class Part:
             self._path.unlink()
             raise ChecksumFailed(
                 f"{self._file.name} arrived damaged: its checksum is wrong.",
-                "Try again: this file alone is fetched anew. If it stays, choose another mirror with --endpoint.",
+                "Try again: this file alone is fetched anew. If it stays, " + OTHER_ADDRESS + ".",
                 f"{self._hash.hexdigest()} instead of {self._file.etag}, {self.bytes_here} bytes",
             )
         try:

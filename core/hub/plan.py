@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.errors import NothingToDownload
+from core.errors import NothingToDownload, WrongContent
 from core.hub.cache import disk_full, free_bytes, is_here, part_path, snapshot_dir
 from core.hub.client import HubClient
 from core.hub.listing import ListedFile, Listing, list_model
@@ -27,6 +27,13 @@ class DownloadRequest(msgspec.Struct, frozen=True):
     """Branch, tag or commit."""
     files: tuple[str, ...] = MODEL_FILES
     """Names or patterns with * and ?, where * does not reach into folders."""
+    sha256: str = ""
+    """What a request for one file must find; empty takes what the hub has."""
+
+
+def request_of(repo: str, revision: str, file: str | None, sha256: str | None) -> DownloadRequest:
+    """For a model that is one file, or for a folder's usual files where `file` is None."""
+    return DownloadRequest(repo, revision, MODEL_FILES if file is None else (file,), sha256 or "")
 
 
 class PlannedFile(msgspec.Struct, frozen=True):
@@ -59,13 +66,19 @@ class DownloadPlan(Message, frozen=True):
 
 
 def make_plan(cache: Path, request: DownloadRequest, listing: Listing) -> DownloadPlan:
-    """Compare a listing with the disk. Raises `NothingToDownload`. Looks at files: not for the event loop."""
+    """Compare a listing with the disk, which is not for the event loop. Raises `NothingToDownload`, `WrongContent`."""
     wanted = [file for file in listing.files if _is_wanted(file.name, request.files)]
     if not wanted:
         raise NothingToDownload(
             f"{listing.repo} has none of the files that are wanted.",
-            "It may hold another format; models for MLX are safetensors. --file names single files.",
+            "It may hold another format; models for MLX are safetensors. In a terminal, --file names single files.",
             f"wanted {request.files}, it has {[file.name for file in listing.files]}",
+        )
+    if request.sha256 and {file.etag for file in wanted} != {request.sha256}:
+        raise WrongContent(
+            f"{listing.repo} holds another {wanted[0].name} than the one that is known.",
+            "Its owner or a mirror has changed it: it is not downloaded.",
+            f"{[file.etag for file in wanted]} instead of {request.sha256}",
         )
     planned = tuple(PlannedFile(file, _bytes_here(cache, listing, file)) for file in wanted)
     # Two files of one content are fetched once.

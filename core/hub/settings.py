@@ -7,7 +7,12 @@ from pathlib import Path
 import msgspec
 from huggingface_hub import constants
 
+from core.settings import Settings
+
 PUBLIC_HUB = "https://huggingface.co"
+OTHER_ADDRESS = "the hub's address can be changed in the window's settings, or with --endpoint in a terminal"
+"""For hints, which window and terminal both show."""
+OTHER_FOLDER = "choose another folder of models in the window's settings, or with HF_HUB_CACHE"
 
 
 class HubSettings(msgspec.Struct, frozen=True):
@@ -26,6 +31,13 @@ class HubSettings(msgspec.Struct, frozen=True):
     def cache_dir(self) -> Path:
         """The folder of models."""
         return Path(self.cache).expanduser()
+
+
+def hub_settings(settings: Settings, endpoint: str = "", proxy: str = "", *, offline: bool = False) -> HubSettings:
+    """What is named, then what the user's settings say, then the environment."""
+    return from_environment(
+        endpoint or settings.hub_endpoint, proxy or settings.proxy, offline or settings.offline, settings.models_folder
+    )
 
 
 def from_environment(endpoint: str = "", proxy: str = "", offline: bool = False, cache: str = "") -> HubSettings:

@@ -16,6 +16,7 @@ from core.hub.plan import PlannedFile
 from core.hub.progress import FileProgress, State
 from core.hub.remote import file_url
 from core.hub.retry import RetryPolicy
+from core.hub.settings import OTHER_ADDRESS
 from core.hub.threads import in_thread, settled
 
 BLOCK_BYTES = 512 * 1024  # a kill loses two at most, one on its way to the disk and one that fills: 1 MiB
@@ -192,7 +193,7 @@ class FileTransfer:
     def _wrong_length(self, host: str, how: str) -> WrongLength:
         return WrongLength(
             f"{host} has another {self.file.name}: {how} {self.file.bytes}.",
-            "Try again later, or choose another mirror with --endpoint.",
+            f"Try again later, or choose another mirror: {OTHER_ADDRESS}.",
             f"etag {self.file.etag}",
         )
 

@@ -38,9 +38,13 @@ class KnownTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In words, for example `8-bit`."""
     weight_bytes: _Bytes
     """The text model's tensors as they are stored, from their shapes."""
-    repo: _Repo | None = None
-    """Its hub id; None for the demo target, which rides in a Python package."""
+    repo: _Repo
+    """Its hub id."""
     revision: str = "main"
+    file: str | None = None
+    """The one file that it is (GGUF); None for a folder of files."""
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """What that file must be."""
     quantization: dict[str, Any] | None = None
     """As MLX writes it into the target's config."""
     download_bytes: _Bytes | None = None
@@ -76,7 +80,7 @@ class KnownPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def is_target(self, name: str) -> bool:
         """Whether a model of this name is the base in some precision, or a target of ours; finetunes are not."""
         plain = _plain(name)
-        if plain in {_plain(target.repo or target.id) for target in self.targets}:
+        if plain in {_plain(target.repo) for target in self.targets}:
             return True
         return re.fullmatch(f"(meta)?{re.escape(_plain(self.base))}{_VARIANT}", plain) is not None
 
@@ -87,7 +91,7 @@ class KnownPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def target_facts(self, target: KnownTarget) -> ModelFacts:
         """What the catalog tells of the target."""
         quantised = {} if target.quantization is None else {"quantization": target.quantization}
-        return ModelFacts(target.repo or target.id, {**self.target_config, **quantised})
+        return ModelFacts(target.repo, {**self.target_config, **quantised})
 
 
 class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

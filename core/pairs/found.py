@@ -13,11 +13,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from core.pairs.facts import WEIGHTS
+
+if TYPE_CHECKING:
+    from huggingface_hub import CachedRepoInfo
 
 log = logging.getLogger("mirror_sd.pairs")
 
@@ -87,6 +90,17 @@ def _in_hub_cache(folder: Path) -> Iterator[FoundModel]:
                 path = str(revision.snapshot_path)
                 yield FoundModel(repo.repo_id, path, "Hugging Face cache", revision.commit_hash)
                 break
+        yield from _gguf_files(repo)
+
+
+def _gguf_files(repo: CachedRepoInfo) -> Iterator[FoundModel]:
+    """GGUF files stand for themselves, whatever else their revision lacks."""
+    for revision in repo.revisions:
+        for file in sorted(revision.files, key=lambda file: file.file_name):
+            if file.file_name.endswith(".gguf"):
+                name = file.file_path.relative_to(revision.snapshot_path).as_posix()
+                path, commit = str(file.file_path), revision.commit_hash
+                yield FoundModel(f"{repo.repo_id}/{name}", path, "Hugging Face cache", commit)
 
 
 def _lm_studio(home: Path) -> list[Path]:

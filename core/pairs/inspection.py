@@ -77,7 +77,7 @@ def inspect(
         draft=_draft_facts(second, draft_config) if second else (),
         compatibility=compatibility,
         memory=_memory(first, second, config, draft_config, context),
-        preparation=estimate(draft_config) if draft_config else None,
+        preparation=estimate(draft_config, path=second.source) if second and draft_config else None,
         fitting=tuple(
             Fitting(pair.draft.repo or "demo-draft", pair.is_target(first.facts.name), judged.runs)
             for pair, judged in fitting

@@ -9,12 +9,12 @@ from typing import Literal
 
 import msgspec
 
-from core.errors import DemoTargetMissing, MirrorError
+from core.errors import MirrorError
 from core.formats.draft_config import DraftConfig, parse_draft_config
 from core.formats.target_config import parse_target_config
 from core.pairs.catalog import Catalog, KnownPair, KnownTarget
 from core.pairs.compatibility import judge
-from core.pairs.demo import demo_draft, demo_pair
+from core.pairs.demo import DEMO_FILE, demo_draft, packaged_target
 from core.pairs.facts import ModelFacts, read_facts
 from core.pairs.found import FoundModel
 from core.pairs.memory import CONTEXTS, DEFAULT_CONTEXT, Device, MemorySum, pair_memory
@@ -37,6 +37,9 @@ class PairRow(msgspec.Struct, frozen=True):
     good_at: str
     target_repo: str | None
     target_revision: str
+    target_file: str | None
+    """The one file that it is; None for a folder of files."""
+    target_sha256: str | None
     draft_repo: str | None
     draft_revision: str
     download_bytes: int
@@ -105,15 +108,18 @@ def _row(
         good_at=pair.good_at,
         target_repo=target.repo,
         target_revision=target.revision,
+        target_file=target.file,
+        target_sha256=target.sha256,
         draft_repo=pair.draft.repo,
         draft_revision=pair.draft.revision,
-        download_bytes=(target.download_bytes or target.weight_bytes) + pair.draft.weight_bytes,
+        download_bytes=(target.download_bytes or target.weight_bytes)
+        + (pair.draft.weight_bytes if pair.draft.repo else 0),
         state=_state(target_facts is not None, draft_facts is not None),
         target_path=target_path if target_facts else None,
         draft_path=draft_path if draft_facts else None,
         compatibility=judge(judged_target, judged_draft, pair),
         memory=_memory(pair, target, judged_target, draft, device, held_bytes),
-        preparation=None if draft is None else estimate(draft),
+        preparation=None if draft is None else estimate(draft, path=draft_path),
         problem=target_problem or draft_problem,
         recommended=False,
     )
@@ -142,12 +148,10 @@ def _memory(
 
 def _paths(pair: KnownPair, target: KnownTarget, places: dict[str, str]) -> tuple[str | None, str | None]:
     draft = demo_draft() if pair.draft.repo is None else places.get(pair.draft.repo)
-    if target.repo is not None:
+    if target.file is None:
         return places.get(target.repo), draft
-    try:
-        return demo_pair().target, draft
-    except DemoTargetMissing:
-        return None, draft
+    packaged = packaged_target() if target.file == DEMO_FILE else None
+    return packaged or places.get(f"{target.repo}/{target.file}"), draft
 
 
 def _read(path: str | None, name: str | None, *, draft: bool) -> tuple[ModelFacts | None, str]:

@@ -8,14 +8,23 @@ from pathlib import Path
 
 import msgspec
 
-from core.errors import NotOnThisMachine
+from core.errors import (
+    ConnectionLost,
+    HubBusy,
+    HubFault,
+    HubOffline,
+    HubUnreachable,
+    NotOnThisMachine,
+    TransferStalled,
+)
 from core.pairs.catalog import Catalog, KnownPair
-from core.pairs.demo import demo_draft, demo_pair
+from core.pairs.demo import demo_draft, packaged_target
 from core.pairs.facts import FactsReader, ModelFacts, read_facts
 from core.pairs.found import FoundModel
 
 DEMO = "demo"
 _FROM_CATALOG = "the catalog (nothing is on disk yet)"
+_AWAY = (HubOffline, HubUnreachable, HubFault, HubBusy, ConnectionLost, TransferStalled)
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -31,20 +40,28 @@ class Located(msgspec.Struct, frozen=True):
 def locate(name: str, catalog: Catalog, found: Iterable[FoundModel], remote: FactsReader | None = None) -> Located:
     """A target by path, id or hub id: from disk where it is there, else from the hub, else what the catalog tells.
 
-    Raises `NotOnThisMachine`, `DemoTargetMissing`, and as `read_facts` and `remote` do.
+    What the catalog tells stands also where the hub does not answer.
+
+    Raises `NotOnThisMachine`, and as `read_facts` and `remote` do.
     """
     known = catalog.find(name)
-    if name == DEMO:
-        return _on_disk(Path(demo_pair().target))
+    if name == DEMO and (packaged := packaged_target()):
+        return _on_disk(Path(packaged))
     if os.path.exists(name):  # Path.exists raises for names that no file system takes
         return _on_disk(Path(name))
-    repo = (known[1].repo or name) if known else name
-    place = next((model for model in found if model.name == repo), None)
+    repo = known[1].repo if known else name
+    file = known[1].file if known else None
+    wanted = repo if file is None else f"{repo}/{file}"
+    place = next((model for model in found if model.name == wanted), None)
     if place is not None:
         return _on_disk(Path(place.path), repo)
-    if remote is not None and "/" in repo:
-        facts = remote(repo, known[1].revision if known else "main")
-        return Located(facts, "the hub", facts.weight_bytes or 0)
+    if remote is not None and "/" in repo and file is None:
+        try:
+            facts = remote(repo, known[1].revision if known else "main")
+            return Located(facts, "the hub", facts.weight_bytes or 0)
+        except _AWAY:
+            if known is None:
+                raise
     if known is not None:
         return Located(known[0].target_facts(known[1]), _FROM_CATALOG, known[1].weight_bytes)
     raise _missing(name)
@@ -58,7 +75,7 @@ def locate_draft(name: str, catalog: Catalog, found: Iterable[FoundModel], remot
     repo = (pair.draft.repo or name) if pair else name
     try:
         return locate(repo, catalog, found, remote)
-    except NotOnThisMachine:
+    except (NotOnThisMachine, *_AWAY):
         facts = pair.draft_facts() if pair else None
         if pair is None or facts is None:
             raise

@@ -15,6 +15,7 @@ from core.formats.draft_tensors import expected_tensors
 from core.formats.safetensors_header import TensorFacts
 from core.formats.target_config import TargetConfig
 from core.pairs.target_rules import text_tensors
+from core.units import size
 
 Device = Literal["gpu", "cpu"]
 CONTEXTS = (4096, 8192, 32768)
@@ -61,20 +62,15 @@ class MemorySum(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> str:
         """The sum in a sentence."""
-        need, free = gigabytes(self.needed_bytes), gigabytes(self.free_bytes)
+        need, free = size(self.needed_bytes), size(self.free_bytes)
         if self.fits:
             return f"Needs {need} of {free} free."
-        return f"Needs {need}, {free} are free: {gigabytes(self.needed_bytes - self.free_bytes)} too little."
+        return f"Needs {need}, {free} are free: {size(self.needed_bytes - self.free_bytes)} too little."
 
 
 def device_here() -> Device:
     """What MLX works on by default: the GPU on a Mac, the processor elsewhere."""
     return "gpu" if sys.platform == "darwin" else "cpu"
-
-
-def gigabytes(count: int) -> str:
-    """For the user: `4.3 GB`, below 100 MB in MB."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
 
 
 def pair_memory(

@@ -18,7 +18,9 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
+from core.check_messages import ModeVerdict, Verdict
 from core.errors import Problem
+from core.kernel_messages import KernelProgress
 from core.protocol import (
     HEADER_BYTES,
     BlasReport,
@@ -34,6 +36,8 @@ from core.protocol import (
     Hello,
     Load,
     Loaded,
+    LoadPart,
+    MissingMode,
     Mode,
     Origin,
     Prefill,
@@ -138,9 +142,10 @@ class StandInWorker:
                 self.generate(frame.id, frame.body)
 
     def load(self, request_id: int, request: Load | Generate) -> None:
-        for done in range(4):
-            self.send(request_id, Progress("reading the target", done, 4))
-            self.wait(self.options.load_s / 4)
+        checked = isinstance(request, Load) and request.check
+        for progress in preparation(checked):
+            self.send(request_id, progress)
+            self.wait(self.options.load_s / 6)
         if self.options.fail_load:
             problem = Problem("UnreadableModel", "The target's file is cut off.", "Download it again.", "byte 1234")
             self.send(request_id, Failed(problem))
@@ -148,9 +153,12 @@ class StandInWorker:
         self.loaded = True
         modes: tuple[Mode, ...] = ("plain", "auto") if self.options.no_draft else ("plain", "gpu", "auto")
         block = 0 if self.options.no_draft else WIDTH
+        missing = (MissingMode("ane", self.options.no_programs),) if self.options.no_programs else ()
+        verdict = Verdict((equal("plain"), equal("gpu"))) if checked else None
+        speed = PLAIN_TOKENS_PER_SECOND
         self.send(
             request_id,
-            Loaded(request.pair, modes, (), block, CONTEXT_LENGTH, self.options.load_s, PLAIN_TOKENS_PER_SECOND),
+            Loaded(request.pair, modes, missing, block, CONTEXT_LENGTH, self.options.load_s, speed, verdict=verdict),
         )
 
     def generate(self, request_id: int, request: Generate) -> None:
@@ -165,6 +173,27 @@ class StandInWorker:
         if self.options.echo:
             text = "\n\n".join(f"{message.role}: {message.content}" for message in request.messages)
         Answer(self, request_id, request, text).run()
+
+
+def preparation(checked: bool) -> list[Progress]:
+    """A load's events, two programs among them."""
+    words: dict[LoadPart, str] = {"target": "reading the target", "programs": "preparing the draft's programs"}
+    words |= {"costs": "measuring what steps cost"} | ({"check": "checking"} if checked else {})
+    parts = tuple(words)
+
+    def progress(part: LoadPart, share: float, kernels: KernelProgress | None = None, note: str = "") -> Progress:
+        return Progress(words[part], parts.index(part), len(parts), share, 1.0, 3.0, part, parts, kernels, note)
+
+    told = [progress("target", 0.0), progress("programs", 0.2)]
+    told.append(progress("programs", 0.3, KernelProgress("build", "ingest_r32", 1, 4, 0.1), "They are made now."))
+    told.append(progress("programs", 0.5, KernelProgress("compile", "layer0", 3, 4, 0.2)))
+    told += [progress("costs", 0.7)] + ([progress("check", 0.9)] if checked else [])
+    return told
+
+
+def equal(mode: Mode) -> ModeVerdict:
+    """A mode whose answers are the plain ones."""
+    return ModeVerdict(mode, 3, 3, None, PLAIN_TOKENS_PER_SECOND, 1.0, None, 0.0)
 
 
 class Answer:
@@ -293,6 +322,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--fail-load", action="store_true")
     parser.add_argument("--fail-generate", action="store_true")
     parser.add_argument("--no-draft", action="store_true")
+    parser.add_argument("--no-programs", default="", metavar="REASON")
     parser.add_argument("--garbage", action="store_true", help="write noise to fd 2")
     parser.add_argument("--deaf", action="store_true", help="heed neither cancel nor shutdown")
     options = parser.parse_args()

@@ -70,9 +70,13 @@ class Repo:
     private: bool = False
     granted: set[str] = field(default_factory=set)
     """Tokens that may read it."""
+    named_commit: str = ""
+    """Its commit, where that is not to come from the files."""
 
     @property
     def commit(self) -> str:
+        if self.named_commit:
+            return self.named_commit
         digests = [f"{name} {blob_sha1(data)}\n".encode() for name, data in sorted(self.files.items())]
         return hashlib.sha1(b"".join(digests)).hexdigest()
 
@@ -119,6 +123,7 @@ class FakeHub:
         self.moved_to = ""
         """Where everything is redirected to with 308, as mirrors do."""
         self.on_api: deque[Fault] = deque()
+        self.on_search: deque[Fault] = deque()
         self.on_resolve: dict[str, deque[Fault]] = defaultdict(deque)
         self.on_content: dict[str, deque[Fault]] = defaultdict(deque)
         self.requests: list[Request] = []
@@ -230,6 +235,8 @@ class _Handler(BaseHTTPRequestHandler):
         hub, path = self.hub, unquote(urlsplit(self.path).path)
         if hub.moved_to:
             self._whole(308, b"", {"Location": hub.moved_to + self.path})
+        elif path == "/api/models":
+            self._search(parse_qs(urlsplit(self.path).query))
         elif found := fullmatch(r"/api/models/([^/]+/[^/]+)/revision/(.+)", path):
             self._info(found[1], found[2])
         elif found := fullmatch(r"/api/models/([^/]+/[^/]+)/tree/(.+)", path):
@@ -268,6 +275,29 @@ class _Handler(BaseHTTPRequestHandler):
         if "blobs" not in parse_qs(urlsplit(self.path).query, keep_blank_values=True):
             info["siblings"] = [{"rfilename": entry["rfilename"]} for entry in repo.siblings()]
         return self._json(info, {"X-Repo-Commit": repo.commit})
+
+    def _search(self, query: dict[str, list[str]]) -> None:
+        if fault := _take(self.hub.on_search):
+            if fault.stall_after is not None:
+                return self._stall()
+            return self._whole(fault.status or 200, fault.body or b"{}", dict(fault.headers))
+        words, expanded = query["search"][0].lower().split(), query.get("expand", [])
+        found = []
+        for name, repo in self.hub.repos.items():
+            if repo.private or not all(word in name.lower() for word in words):
+                continue
+            entry: dict[str, object] = {"_id": "0" * 24, "id": name}
+            config = json.loads(repo.files.get("config.json", b"{}"))
+            known = {"config": {key: config[key] for key in ("architectures", "model_type") if key in config},
+                     "gated": "manual" if repo.gated else False, "downloads": len(name), "tags": []}  # fmt: skip
+            if any(file.endswith(".safetensors") for file in repo.files):
+                known["safetensors"] = {"parameters": {"BF16": 1}, "total": 1}
+            found.append(entry | {key: value for key, value in known.items() if key in expanded})
+        return self._json(found[: int(query["limit"][0])], {})
+
+    def _stall(self) -> None:
+        self.close_connection = True
+        select.select([self.connection], [], [], 60)  # until the client hangs up
 
     def _tree(self, name: str) -> None:
         """For the real client alone."""

@@ -43,7 +43,7 @@ def sources(hub: FakeHub, tmp_path: Path) -> PairSources:
 @pytest.fixture
 def model(qtbot: QtBot, loop: asyncio.AbstractEventLoop, sources: PairSources) -> Iterator[PickerModel]:
     """A picker's model that has read its sources."""
-    model = PickerModel(sources)
+    model = PickerModel(lambda: sources)
     with qtbot.waitSignal(model.listed, timeout=WAIT_MS):
         model.reload()
     yield model

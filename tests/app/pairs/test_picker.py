@@ -94,8 +94,11 @@ def test_a_pair_for_which_memory_is_short_can_be_loaded_anyway(
     qtbot.waitUntil(card(picker).use.isVisible, timeout=WAIT_MS)
     assert card(picker).use.text() == "Load anyway"
     assert not card(picker).delete.isVisible()  # another program's
+    card(picker).use.click()
+    assert "too little" not in card(picker).problem.text()
+    assert "It can be loaded anyway" in card(picker).question.text()
     with qtbot.waitSignal(model.pair_chosen):
-        card(picker).use.click()
+        card(picker).load.click()
 
 
 def test_consent_comes_with_files_bytes_space_memory_and_preparation(picker: PairPicker, qtbot: QtBot) -> None:
@@ -128,7 +131,8 @@ def test_download_pause_resume_and_use(picker: PairPicker, model: PickerModel, h
     hub.bytes_per_s = 0
     row.resume.click()
     press(qtbot, card(picker).use)
-    assert not picker.isVisible()
+    with qtbot.waitSignal(model.pair_chosen):
+        press(qtbot, card(picker).load)
     assert card(picker).badge.text() == "ready"
     assert model.under_way() == ()
 
@@ -190,7 +194,7 @@ def test_filters_search_and_empty_states(picker: PairPicker, qtbot: QtBot) -> No
     qtbot.keyClicks(picker.search, "bf16")
     assert visible_cards(picker) == ["tiny-bf16"]
     picker.search.setText("zzz")
-    assert "Nothing is found for “zzz”" in picker.empty.text()
+    assert "The catalog and this disk have nothing for “zzz”" in picker.empty.text()
     picker.search.clear()
     picker.downloaded.click()
     assert "No pair is on this disk yet" in picker.empty.text()

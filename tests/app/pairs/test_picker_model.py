@@ -128,9 +128,14 @@ def test_both_models_are_downloaded_and_the_pair_is_ready_to_load(model: PickerM
     until_ready(model, qtbot)
     assert model.under_way() == ()
     assert model.card(FIRST).progress is None
+    with qtbot.assertNotEmitted(model.pair_chosen):
+        model.choose(FIRST)  # its programs are to be prepared, which the user is asked about
+    assert model.card(FIRST).step == "load"
     with qtbot.waitSignal(model.pair_chosen) as chosen:
-        model.choose(FIRST)
-    pair = chosen.args[0]
+        model.load(FIRST, check=True)
+    assert model.card(FIRST).step == ""
+    pair, check = chosen.args
+    assert check
     assert (Path(pair.target) / "config.json").is_file()
     assert (Path(pair.draft) / "model.safetensors").is_file()
     assert model.card("tiny-bf16").row.state == "target missing"
@@ -328,7 +333,8 @@ def test_a_custom_pair_in_folders_can_be_loaded(model: PickerModel, tmp_path: Pa
     assert shown(model)[0] == custom.id
     with qtbot.waitSignal(model.pair_chosen) as chosen:
         model.choose(custom.id)
-    assert chosen.args == [Pair(f"t + d {model.card(custom.id).row.precision}", str(target), str(draft))]
+        model.load(custom.id, check=False)
+    assert chosen.args == [Pair(f"t + d {model.card(custom.id).row.precision}", str(target), str(draft)), False]
 
 
 def test_a_custom_pair_at_the_hub_is_judged_without_a_download_and_then_downloaded(
@@ -389,7 +395,7 @@ def test_closing_pauses_and_the_next_start_goes_on(
     qtbot: QtBot, loop: asyncio.AbstractEventLoop, sources: PairSources, hub: FakeHub
 ) -> None:
     slow(hub)
-    first = PickerModel(sources)
+    first = PickerModel(lambda: sources)
     with qtbot.waitSignal(first.listed, timeout=WAIT_MS):
         first.reload()
     begin(first, qtbot)
@@ -399,7 +405,7 @@ def test_closing_pauses_and_the_next_start_goes_on(
     task.result()
     assert sum(parts(sources.hub).values()) > 400_000
     hub.bytes_per_s = 0
-    second = PickerModel(sources)
+    second = PickerModel(lambda: sources)
     with qtbot.waitSignal(second.listed, timeout=WAIT_MS):
         second.reload()
     begin(second, qtbot)
@@ -413,7 +419,7 @@ def test_a_broken_catalog_of_the_user_is_told_once(
 ) -> None:
     assert sources.catalog_folder is not None
     (sources.catalog_folder / "pairs.toml").write_text("nonsense")
-    model = PickerModel(sources)
+    model = PickerModel(lambda: sources)
     with qtbot.waitSignal(model.problem_met, timeout=WAIT_MS) as told:
         model.reload()
     assert told.args[0].kind == "BadCatalog"

@@ -81,8 +81,10 @@ def test_a_ready_pair_is_loaded_and_the_chat_stays(open_window: OpenWindow, on_d
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
     picker = opened(window, qtbot)
     picker._cards[FIRST].use.click()
-    assert not picker.isVisible()
+    picker._cards[FIRST].load.click()
+    assert picker.isVisible()
     until_loaded(window, qtbot, "Tiny 4-bit")
+    assert not picker.isVisible(), "the chat is what the pair was chosen for"
     assert len(window.generation.conversation.messages) == 2
     window.generation.send("Second")
     qtbot.waitUntil(lambda: len(window.generation.conversation.messages) == 4, timeout=WAIT_MS)
@@ -158,7 +160,7 @@ def test_the_first_run_names_a_small_download_beside_the_recommended_pair(
     window.open_picker(first_run=True)
     picker = window.picker
     assert picker is not None
-    qtbot.waitUntil(lambda: "For a first try: SmolLM2 135M bf16, 307.8 MB" in picker.advice.text(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "For a first try: SmolLM2 135M Q4_1. A first try" in picker.advice.text(), timeout=WAIT_MS)
     picker.open_now()
     assert "first try" not in picker.advice.text()
 

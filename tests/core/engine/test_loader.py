@@ -336,24 +336,3 @@ class TestFolders:
 def rewrite_config(folder, **changes):
     file = folder / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
-
-
-def test_loading_tells_each_part_and_each_stage_of_the_programs_and_knows_the_time_the_next_time(
-    tiny_pair, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("MIRROR_SD_HOME", str(tmp_path))
-    first, second = ([*load_pair(tiny_pair, lambda: False)] for _ in range(2))
-    for told in (first, second):
-        shares = [progress.share for progress in told]
-        assert shares == sorted(shares)
-        assert {progress.stage.split(" (")[0] for progress in told} == {
-            "reading the target",
-            "reading the draft",
-            "preparing the draft's programs",
-            "measuring plain decoding",
-            "measuring what steps cost",
-        }
-    assert any("building" in progress.stage for progress in first)
-    assert not any("building" in progress.stage for progress in second), "they are kept"
-    assert {progress.left_s for progress in first} == {None}
-    assert all(progress.left_s is not None for progress in second)

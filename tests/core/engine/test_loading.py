@@ -17,28 +17,37 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
+def known() -> Loading:
+    keep_times("this pair", EARLIER)
+    return Loading(PARTS, "this pair")
+
+
 def kernels(done: int, total: int = 10) -> KernelProgress:
-    return KernelProgress("compile", "layer 3", done, total, 1.0)
+    return KernelProgress("hash", "", done, total, 1.0)
+
+
+def making(done: int) -> KernelProgress:
+    return KernelProgress("compile", "layer 3", done, 10, 1.0)
 
 
 def test_parts_are_weighed_by_what_they_took_before():
-    loading = Loading(PARTS, EARLIER)
+    loading = known()
     shares = [loading.begin(part).share for part in PARTS]
     assert shares == pytest.approx([0.0, 0.2, 0.3, 0.8, 0.9])
 
 
 def test_time_left_is_told_by_earlier_times_and_not_made_up():
-    loading = Loading(PARTS, EARLIER)
+    loading = known()
     loading.begin("target")
     assert loading.begin("programs").left_s == pytest.approx(7.0)
     assert loading.within(kernels(5)).left_s == pytest.approx(4.5)
-    unknown = Loading(PARTS, {"target": 2.0})
+    unknown = Loading(PARTS)
     assert unknown.begin("programs").left_s is None
     assert 0 < unknown.begin("plain").share < 1
 
 
 def test_the_bar_never_goes_back_when_programs_of_another_width_follow():
-    loading = Loading(PARTS, EARLIER)
+    loading = known()
     loading.begin("programs")
     shares = [loading.within(kernels(done)).share for done in (2, 9, 1, 5, 10)]
     assert shares == sorted(shares)
@@ -46,13 +55,13 @@ def test_the_bar_never_goes_back_when_programs_of_another_width_follow():
 
 
 def test_a_programs_stage_is_told_in_words():
-    loading = Loading(PARTS, EARLIER)
+    loading = known()
     loading.begin("programs")
-    assert loading.within(kernels(1)).stage == "preparing the draft's programs (compiling layer 3)"
+    assert loading.within(making(1)).stage == "preparing the draft's programs (compiling layer 3)"
 
 
 def test_what_parts_took_is_known_the_next_time():
-    loading = Loading(PARTS, {})
+    loading = Loading(PARTS)
     for part in PARTS:
         loading.begin(part)
     loading.end_part()
@@ -70,6 +79,40 @@ def test_only_the_newest_pairs_are_remembered():
         keep_times(str(number), EARLIER)
     assert earlier_times("0") == {}
     assert earlier_times("59") == EARLIER
+
+
+def test_a_miss_is_told_once_and_takes_its_own_time():
+    loading = known()
+    loading.begin("programs")
+    assert loading.within(kernels(0)).left_s == pytest.approx(7.0)
+    first, second = loading.within(making(1)), loading.within(making(2))
+    assert "made now" in first.note
+    assert not second.note
+    assert first.left_s is None, "what finding them took says nothing of making them"
+    assert first.kernels == making(1)
+    loading.begin("plain")
+    loading.begin("costs")
+    loading.keep()
+    assert earlier_times("this pair")["programs"] == EARLIER["programs"]
+    assert earlier_times("this pair")["made"] >= 0
+
+
+def test_the_check_is_a_part_whose_answers_count():
+    loading = Loading((*PARTS, "check"))
+    before = loading.begin("check")
+    assert before.part == "check"
+    assert before.parts == (*PARTS, "check")
+    middle = loading.checked(6, 12)
+    assert before.share < middle.share < 1
+    assert "6 of 12 answers" in middle.stage
+
+
+def test_a_note_changes_nothing_else():
+    loading = known()
+    loading.begin("programs")
+    before = loading.within(kernels(5))
+    after = loading.note("Kept.")
+    assert (after.note, after.stage, after.share) == ("Kept.", before.stage, before.share)
 
 
 @pytest.mark.parametrize("content", [b"", b"[1, 2]", b"{", b'{"a": {"target": "long"}}'])

@@ -179,5 +179,6 @@ def test_the_device_is_where_most_operations_run(placements: list[SimpleNamespac
 
 def test_our_own_runtime_runs_programs_on_the_processor(tiny_pair: Pair) -> None:
     loaded = load_pair_now(tiny_pair)
-    assert loaded.programs_on == "processor"
+    assert loaded.programs is not None
+    assert loaded.programs.device == "processor"
     loaded.close()

@@ -17,8 +17,12 @@ from core.cli import main
 from core.cli.pull import progress_line
 from core.errors import Problem
 from core.hub.progress import DownloadProgress, FileProgress
+from core.paths import settings_file
+from core.settings import Settings
+from core.settings_file import SettingsFile
 from helpers.downloads import MIB, REPO, WEIGHTS, parts, snapshot
 from helpers.fake_hub import Fault, Repo, etag, status
+from helpers.tiny_pairs import DRAFT, TARGET, repos, target_files
 
 SIZE = 4 * MIB
 OTHER = "acme/other"
@@ -225,3 +229,36 @@ def test_rm_finds_leftovers(run, hub, settings):
 def test_rm_wants_something_to_remove(run):
     code, _, err = run("rm")
     assert (code, "Name the models to remove" in err) == (1, True)
+
+
+def test_inspect_reads_configs_and_headers_at_the_hub_and_downloads_nothing(run, hub, settings):
+    hub.repos |= repos(3_000_000)
+    code, out, err = run("inspect", TARGET, DRAFT)
+    assert (code, err) == (0, "")
+    assert "the hub" in out
+    assert "draft weights" in out
+    assert hub.sent["model.safetensors"] < 300_000, "headers alone"
+    assert not settings.cache_dir.exists()
+
+
+def test_inspect_of_a_wrong_pair_at_the_hub_says_why(run, hub):
+    config = target_files()["config.json"].replace(b'"hidden_size": 64', b'"hidden_size": 32')
+    hub.repos |= {**repos(), "bob/narrow": Repo({**target_files(), "config.json": config})}
+    code, out, _ = run("inspect", "bob/narrow", DRAFT)
+    assert code == 1
+    assert "its hidden size is 64, this target's 32" in out
+
+
+def test_the_windows_settings_hold_for_the_terminal_too(run, hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("MIRROR_SD_HOME", str(tmp_path / "home"))
+    file = SettingsFile(settings_file())
+    file.save(Settings(hub_endpoint=hub.url, models_folder=str(tmp_path / "elsewhere"), offline=True))
+    code, _, err = run("pull", REPO)
+    assert code == 1
+    assert "offline mode is on" in err
+    file.save(Settings(hub_endpoint=hub.url, models_folder=str(tmp_path / "elsewhere")))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    assert run("pull", REPO)[0] == 0
+    assert (tmp_path / "elsewhere").is_dir()
+    assert run("rm", REPO, "--yes")[0] == 0
+    assert not list((tmp_path / "elsewhere").glob("models--*"))

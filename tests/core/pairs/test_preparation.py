@@ -26,7 +26,7 @@ def test_where_nothing_was_prepared_the_time_is_not_known(tmp_path):
     preparation = estimate(DRAFT, tmp_path)
     assert preparation.seconds is None
     assert "not known yet" in preparation.words
-    assert "about 27 MB on disk" in preparation.words
+    assert "about 26.5 MB on disk" in preparation.words
 
 
 def test_real_kernels_tell_what_they_took(tmp_path):
@@ -34,6 +34,10 @@ def test_real_kernels_tell_what_they_took(tmp_path):
     preparation = estimate(DRAFT, tmp_path)
     assert preparation.runs == 1
     assert preparation.seconds == pytest.approx(sum(made.seconds.values()), rel=0.05)
+    assert not preparation.kept
+    assert estimate(DRAFT, tmp_path, path=str(assets.path("demo-draft"))).kept
+    assert "prepared earlier" in estimate(DRAFT, tmp_path, path=str(assets.path("demo-draft"))).words
+    assert not estimate(DRAFT, tmp_path, path=str(tmp_path)).kept
 
 
 def test_a_larger_draft_takes_longer_by_its_size(tmp_path):

@@ -1,0 +1,74 @@
+"""What is known of a preparation under way, gathered from its events. No widgets."""
+
+from __future__ import annotations
+
+from core.check_messages import Verdict
+from core.loading_words import PART_WORDS, STAGE_WORDS
+from core.protocol import Loaded, LoadPart, Progress
+
+
+class PreparationLog:
+    """Everything that was told of one preparation."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        """The pair's."""
+        self.share = 0.0
+        self.words = "starting the engine"
+        """The stage that is under way."""
+        self.elapsed_s = 0.0
+        """When the last event was sent."""
+        self.left_s: float | None = None
+        self.part: LoadPart | None = None
+        self.parts: tuple[LoadPart, ...] = ()
+        self.programs: dict[str, str] = {}
+        """The stage that each program is in, in words, in the order in which they were begun."""
+        self.notes: list[str] = []
+
+    def take(self, progress: Progress) -> None:
+        """Learn from an event."""
+        self.share = progress.share or 0.0
+        self.words = progress.stage
+        self.elapsed_s, self.left_s = progress.elapsed_s, progress.left_s
+        self.part, self.parts = progress.part, progress.parts
+        kernels = progress.kernels
+        if kernels is not None:
+            if kernels.program not in self.programs:  # the one before is over, though nothing said so
+                self.programs = dict.fromkeys(self.programs, STAGE_WORDS["done"])
+            if kernels.program:
+                self.programs[kernels.program] = STAGE_WORDS[kernels.stage]
+        elif self.part != "programs":
+            self.programs = dict.fromkeys(self.programs, STAGE_WORDS["done"])
+        if progress.note and progress.note not in self.notes:
+            self.notes.append(progress.note)
+
+    def part_lines(self) -> list[str]:
+        """The parts, each with a mark: over, under way, to come."""
+        at = self.parts.index(self.part) if self.part in self.parts else 0
+        marks = ["✓" if index < at else "▸" if index == at else "–" for index in range(len(self.parts))]
+        return [f"{mark} {PART_WORDS[part]}" for mark, part in zip(marks, self.parts, strict=True)]
+
+    def program_line(self) -> str:
+        """The programs with their stages; empty before the first."""
+        return "  ·  ".join(f"{name}: {stage}" for name, stage in self.programs.items())
+
+
+def outcome_lines(loaded: Loaded) -> list[str]:
+    """What the user should know of a pair that is ready; empty where all is as it should be."""
+    lines = []
+    if reasons := dict.fromkeys(missing.reason for missing in loaded.missing):
+        lines.append(f"The draft runs without its prepared programs: {' '.join(reasons)}")
+    if loaded.verdict is not None:
+        lines.append(_verdict_line(loaded.verdict))
+    return lines
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    plain, *others = verdict.modes
+    if not verdict.lossless:
+        lossy = ", ".join(each.mode for each in others if not each.lossless)
+        return f"Checked: answers are NOT those of plain decoding in: {lossy}. Use another mode."
+    ties = sum(each.prompts - each.equal for each in others)
+    if ties:
+        return f"Checked: the answers are those of plain decoding but for {ties} that left them at a near-tie."
+    return f"Checked: in every mode all {plain.prompts} answers are those of plain decoding, token for token."
