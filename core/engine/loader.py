@@ -32,6 +32,7 @@ from core.errors import Cancelled, DraftStopped, MissingFile, UnreadableModel, U
 from core.kernel_messages import KernelProgress
 from core.pairs import Pair
 from core.protocol import GenerateOptions, Mode, Progress
+from core.settings import Settings
 
 _T = TypeVar("_T")
 
@@ -76,8 +77,10 @@ class LoadedPair:
         return self.drafter.block_size if self.drafter else 0
 
 
-def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, None, LoadedPair]:
-    """Load a pair and warm it up; yields progress and returns the pair.
+def load_pair(
+    pair: Pair, cancelled: Callable[[], bool], settings: Settings | None = None
+) -> Generator[Progress, None, LoadedPair]:
+    """Load a pair and warm it up; yields progress and returns the pair. `settings` may limit context and threads.
 
     Raises `MissingFile`, `UnreadableModel`, `UnsupportedModel`, `PairMismatch`, `UnsupportedCache`, and `Cancelled`
     between stages.
@@ -86,6 +89,9 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
     key = f"{pair.target}\n{pair.draft}"
     loading = Loading(parts, earlier_times(key))
     target, tokenizer = yield from _part(loading, "target", cancelled, lambda: load_target(Path(pair.target)))
+    settings = settings or Settings()
+    if settings.context_limit:
+        target.context_length = min(target.context_length, settings.context_limit)
     drafter, programs = None, None
     missing: dict[Mode, str] = {}
     if pair.draft is not None:
@@ -93,6 +99,7 @@ def load_pair(pair: Pair, cancelled: Callable[[], bool]) -> Generator[Progress, 
         drafter = yield from _part(loading, "draft", cancelled, lambda: load_drafter(folder, target, dtype))
         try:
             programs = yield from _checked_programs(loading, folder, target, drafter, cancelled)
+            programs.threads = settings.draft_threads
         except ane.AneError as error:
             missing = dict.fromkeys(("ane", "mirror"), str(error))
     session, programs_on = Session(target, drafter), programs.device() if programs else ""

@@ -35,6 +35,7 @@ from core.protocol import (
     Unload,
     Unloaded,
 )
+from core.settings import Settings
 
 if TYPE_CHECKING:
     from core.engine.loader import LoadedPair
@@ -45,7 +46,8 @@ IsCancelled = Callable[[], bool]
 class Service:
     """One worker's state: at most one loaded pair, and the engine lock while there is one."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings()
         self._lock = EngineLock(owner)
         self._loaded: LoadedPair | None = None
         self._load_s = 0.0
@@ -98,11 +100,12 @@ class Service:
         from core.engine.loader import load_pair
 
         try:
-            self._loaded = yield from load_pair(pair, cancelled)
+            self._loaded = yield from load_pair(pair, cancelled, self._settings)
         finally:
             if self._loaded is None:
                 self._unload()
         self._load_s = time.perf_counter() - began_s
+        kernels.keep_below(self._settings.kernels_limit_gb * 10**9, pair.draft)
 
     def _loaded_event(self) -> Loaded:
         loaded = self._pair()

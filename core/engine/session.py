@@ -98,7 +98,7 @@ class Session:
         if len(prompt) >= self.target.context_length:
             raise PromptTooLong(
                 f"The conversation has {len(prompt):,} tokens; this model reads {self.target.context_length:,}.",
-                "Start a new chat, or shorten the message.",
+                "Start a new chat, shorten the message, or raise the limit in the settings where one is set.",
             )
         end = len(prompt) - 1
         shared = zip(self.tokens, prompt[:end], strict=False)

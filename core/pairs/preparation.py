@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from core.formats.draft_config import DraftConfig
+from core.kernels_folder import kernels_dir
 from core.pairs.memory import gigabytes, program_bytes
-from core.paths import kernels_dir
 
 log = logging.getLogger("mirror_sd.pairs")
 
