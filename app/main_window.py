@@ -62,6 +62,8 @@ class MainWindow(QMainWindow):
         self._model = FiguresModel()
         self._devices = Devices()
         self._may_close = False
+        self.may_leave: Callable[[], bool] = lambda: True
+        """Asked before the window closes; who refuses asks the user and closes it again."""
         self.generation = Generation(engine, choose_pair, self)
         self.pair_button = PairButton()
         self.mode_selector = ModeSelector()
@@ -322,6 +324,16 @@ class MainWindow(QMainWindow):
         self._tell_picker()
         return PairPicker(model, self)
 
+    async def renew_picker(self) -> None:
+        """Pause downloads; the picker is made anew, with the settings as they are then, when it is next opened."""
+        picker, pairs, self.picker, self._pairs = self.picker, self._pairs, None, None
+        if picker is not None and pairs is not None:
+            await pairs.close()
+            picker.close()
+            picker.deleteLater()
+            pairs.deleteLater()
+            self._show_downloads()
+
     def _use_pair(self, pair: Pair) -> None:
         self.notice.hide()
         self.generation.use_pair(pair)
@@ -336,8 +348,7 @@ class MainWindow(QMainWindow):
     def _show_downloads(self) -> None:
         from app.pairs.words import short_progress
 
-        if self._pairs is not None:
-            self.pair_button.show_downloads(short_progress(self._pairs.under_way()))
+        self.pair_button.show_downloads(short_progress(self._pairs.under_way() if self._pairs else ()))
 
     # ------------------------------------------------------------- open and close
 
@@ -353,6 +364,8 @@ class MainWindow(QMainWindow):
             event.accept()
             return
         event.ignore()
+        if not self.may_leave():
+            return
         self._save_geometry()
         if self.picker is not None:
             self.picker.close()

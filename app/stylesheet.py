@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from string import Template
 from typing import TYPE_CHECKING
 
@@ -75,10 +77,10 @@ QPushButton[kind="quiet"]:focus { border-color: $accent; }
 QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
 QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
 
-QLineEdit {
+QLineEdit, QSpinBox, QDoubleSpinBox {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 10px; min-height: 18px;
 }
-QLineEdit:focus { border: 1px solid $accent; }
+QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
 QCheckBox { spacing: 6px; }
 QCheckBox:focus { color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; border-radius: 4px; background: $card; }
@@ -105,6 +107,9 @@ QTextBrowser, QPlainTextEdit { background: transparent; border: none; color: $te
 QPlainTextEdit[kind="detail"] {
     background: $code; border: 1px solid $border; border-radius: 6px; font-size: 12px; padding: 4px;
 }
+QPlainTextEdit[kind="field"] { background: $card; border: 1px solid $border; border-radius: 8px; padding: 4px 6px; }
+QPlainTextEdit[kind="field"]:focus { border: 1px solid $accent; }
+QPlainTextEdit[kind="log"] { background: $code; border: 1px solid $border; border-radius: 8px; padding: 4px; }
 QScrollArea { background: transparent; border: none; }
 QWidget[kind="transcript"] { background: $window; }
 
@@ -119,7 +124,11 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 """)
 
 
-def stylesheet(colors: Colors) -> str:
-    """The style sheet in these colours."""
+_FONT_SIZE = re.compile(r"(?<=font-size: )\d+(?=px)")
+
+
+def stylesheet(colors: Colors, scaled: Callable[[int], int]) -> str:
+    """The style sheet in these colours; `scaled` turns its font sizes into those of the text in use."""
     named = {name: getattr(colors, name) for name in colors.__dataclass_fields__}
-    return _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix())
+    text = _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix())
+    return _FONT_SIZE.sub(lambda size: str(scaled(int(size.group()))), text)

@@ -26,12 +26,14 @@ def _about(
     expert: bool = False,
     choices: dict[str, str] | None = None,
     expected: str = "",
+    lines: int = 1,
     least: float | None = None,
     greatest: float | None = None,
     pattern: str | None = None,
 ) -> msgspec.Meta:
     """What a page shows of a setting, and what its values may be. `expected` names those of a `pattern`."""
-    extra = {"group": group, "unit": unit, "expert": expert, "choices": choices or {}, "expected": expected}
+    choices = choices or {}
+    extra = {"group": group, "unit": unit, "expert": expert, "choices": choices, "expected": expected, "lines": lines}
     limits: dict[str, Any] = {"ge": least, "le": greatest, "pattern": pattern}
     return msgspec.Meta(title=label, description=hint, extra=extra, **limits)
 
@@ -72,7 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "enter"
     system_prompt: Annotated[
-        str, _about("Answers", "System prompt of new chats", hint="Told to the model before the first message.")
+        str, _about("Answers", "System prompt", hint="Told to the model before the first message.", lines=4)
     ] = ""
     temperature: Annotated[
         float,
@@ -210,6 +212,8 @@ class Declaration(msgspec.Struct, frozen=True):
     greatest: float | None
     expected: str
     """In words what a value may be."""
+    lines: int
+    """Of a field for text."""
 
 
 def _declare(name: str, annotated: Any, default: Any) -> Declaration:
@@ -239,6 +243,7 @@ def _declare(name: str, annotated: Any, default: Any) -> Declaration:
         meta.ge,
         meta.le,
         expected[word],
+        extra["lines"],
     )
 
 

@@ -106,12 +106,12 @@ def take_standard_streams() -> tuple[int, int]:
 
 def serve(requests: Requests, pipe: EventPipe, owner: str) -> None:
     """Answer requests until `Shutdown`. Runs on the main thread, which owns MLX."""
-    settings = read_settings(settings_file())
-    if settings.target_threads:  # read when core.engine takes the BLAS
-        os.environ["OPENBLAS_NUM_THREADS"] = str(settings.target_threads)
+    threads = read_settings(settings_file()).target_threads
+    if threads:  # read when core.engine takes the BLAS
+        os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
     from core.engine.service import Service
 
-    service = Service(owner, settings)
+    service = Service(owner, lambda: read_settings(settings_file()))
     pipe.send(0, service.hello())
     for frame in requests:
         if isinstance(frame.body, Shutdown):

@@ -46,8 +46,9 @@ IsCancelled = Callable[[], bool]
 class Service:
     """One worker's state: at most one loaded pair, and the engine lock while there is one."""
 
-    def __init__(self, owner: str, settings: Settings | None = None) -> None:
-        self._settings = settings or Settings()
+    def __init__(self, owner: str, read_settings: Callable[[], Settings] = Settings) -> None:
+        """`read_settings` is asked at each load."""
+        self._read_settings = read_settings
         self._lock = EngineLock(owner)
         self._loaded: LoadedPair | None = None
         self._load_s = 0.0
@@ -99,13 +100,14 @@ class Service:
         # mlx_lm takes seconds to import: only a worker that loads a model pays for it.
         from core.engine.loader import load_pair
 
+        settings = self._read_settings()
         try:
-            self._loaded = yield from load_pair(pair, cancelled, self._settings)
+            self._loaded = yield from load_pair(pair, cancelled, settings)
         finally:
             if self._loaded is None:
                 self._unload()
         self._load_s = time.perf_counter() - began_s
-        kernels.keep_below(self._settings.kernels_limit_gb * 10**9, pair.draft)
+        kernels.keep_below(settings.kernels_limit_gb * 10**9, pair.draft)
 
     def _loaded_event(self) -> Loaded:
         loaded = self._pair()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,17 @@ ACTIONS = {
     "after a copy": f"self.once_answering(lambda: (self.transcript.answer.copy_markdown(), {CLOSE}))",
     "twice": f"self.once_answering(lambda: ({CLOSE}, self.close()))",
 }
+
+
+@pytest.fixture(autouse=True)
+def never_asked(home: Path) -> None:
+    """Closing in the middle of an answer asks a question, unless the settings say otherwise."""
+    choose(home, ask_before_quitting=False)
+
+
+def choose(home: Path, **settings: object) -> None:
+    (home / "config").mkdir(parents=True, exist_ok=True)
+    (home / "config" / "settings.json").write_text(json.dumps(settings))
 
 
 def start(action: str, *options: str) -> subprocess.Popen[str]:

@@ -37,14 +37,22 @@ def asked(*requests):
         try:
             last = []
             for request in requests:
-                async for event in await client.send(request):
-                    pass
-                last.append(event)
+                events = [event async for event in await client.send(request)]
+                last.append(events[-1])
             return last, psutil.Process(client.worker_pid).num_threads()
         finally:
             await client.close()
 
     return asyncio.run(asyncio.wait_for(ask(), LIMIT_S))
+
+
+def finished(work):
+    """What a generator returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as ended:
+            return ended.value
 
 
 def test_the_context_limit_holds_in_the_worker_and_is_named_where_it_is_met(choose, tiny_pair):
@@ -75,11 +83,7 @@ def test_the_target_gets_as_many_threads_as_the_settings_say(choose):
 
 def test_the_draft_gets_as_many_threads_as_the_settings_say(choose, tiny_pair):
     choose()
-    loading = load_pair(tiny_pair, lambda: False, Settings(draft_threads=3))
-    with pytest.raises(StopIteration) as ended:
-        while True:
-            next(loading)
-    loaded = ended.value.value
+    loaded = finished(load_pair(tiny_pair, lambda: False, Settings(draft_threads=3)))
     try:
         for share in (True, False):
             loaded.programs.share_processor(share)
@@ -100,8 +104,7 @@ def test_kernels_are_kept_in_the_folder_of_the_settings(choose, tiny_pair, tmp_p
 
 def test_beyond_their_room_the_kernels_used_longest_ago_go_and_those_in_use_stay(choose, tiny_pair, tmp_path):
     choose(kernels_folder=str(tmp_path / "kernels"))
-    for _ in load_pair(tiny_pair, lambda: False):
-        pass
+    finished(load_pair(tiny_pair, lambda: False)).close()
     made = {path.name for path in kernels_dir().iterdir() if (path / "manifest.json").is_file()}
     assert made
     kernels.keep_below(0, None)
