@@ -7,6 +7,8 @@ from collections.abc import Callable
 from string import Template
 from typing import TYPE_CHECKING
 
+from PySide6.QtGui import QFont
+
 import assets
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ QPlainTextEdit[kind="detail"] {
 QPlainTextEdit[kind="field"] { background: $card; border: 1px solid $border; border-radius: 8px; padding: 4px 6px; }
 QPlainTextEdit[kind="field"]:focus { border: 1px solid $accent; }
 QPlainTextEdit[kind="log"] { background: $code; border: 1px solid $border; border-radius: 8px; padding: 4px; }
+QPlainTextEdit[kind="code-text"] { font: ${code_px}px "$code_family"; }
 QScrollArea { background: transparent; border: none; }
 QWidget[kind="transcript"] { background: $window; }
 
@@ -127,8 +130,9 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 _FONT_SIZE = re.compile(r"(?<=font-size: )\d+(?=px)")
 
 
-def stylesheet(colors: Colors, scaled: Callable[[int], int]) -> str:
+def stylesheet(colors: Colors, scaled: Callable[[int], int], code: QFont) -> str:
     """The style sheet in these colours; `scaled` turns its font sizes into those of the text in use."""
     named = {name: getattr(colors, name) for name in colors.__dataclass_fields__}
-    text = _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix())
+    font = {"code_px": code.pixelSize(), "code_family": code.family()}
+    text = _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix(), **font)
     return _FONT_SIZE.sub(lambda size: str(scaled(int(size.group()))), text)

@@ -188,7 +188,7 @@ class Theme(QObject):
         chosen = DARK if dark else LIGHT
         self._app.setPalette(_palette(chosen))
         self._app.setFont(body_font())
-        self._app.setStyleSheet(stylesheet(chosen, scaled))
+        self._app.setStyleSheet(stylesheet(chosen, scaled, code_font()))
 
 
 def _palette(colors: Colors) -> QPalette:

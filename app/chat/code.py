@@ -68,7 +68,6 @@ class CodeView(QFrame):
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange and self._colors is not colors():
             self._colors = colors()
-            self._text.take_font()
             self._header.resize(self.width(), scaled(_HEADER_HEIGHT))
             self._layout.setContentsMargins(_SIDE, scaled(_HEADER_HEIGHT), 4, 6)
             if self._highlighter:
@@ -116,13 +115,19 @@ class _CodeText(QPlainTextEdit):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
-        self.take_font()
+        set_kind(self, "code-text")
+        self.setFont(code_font())  # until the style sheet is applied
+        self._measure_anew()
         self.horizontalScrollBar().rangeChanged.connect(lambda _low, _high: self.fit())
         self.fit()
 
-    def take_font(self) -> None:
-        """The font of code as it is now; all lines are measured again."""
-        self.setFont(code_font())
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Another font, which the style sheet names: measure again."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._measure_anew()
+
+    def _measure_anew(self) -> None:
         self.setTabStopDistance(4 * QFontMetrics(code_font()).horizontalAdvance(" "))
         self._next_line = self.document().firstBlock()  # the first one that is not measured yet
         self._lines_height = 0.0
@@ -139,9 +144,11 @@ class _CodeText(QPlainTextEdit):
     def _text_height(self) -> float:
         """By geometry, not by counting lines: one with letters of another font may be taller."""
         layout, last = self.document().documentLayout(), self.document().lastBlock()
-        while self._next_line.blockNumber() < last.blockNumber():  # these are complete
-            self._lines_height += layout.blockBoundingRect(self._next_line).height()
-            self._next_line = self._next_line.next()
+        line, height = self._next_line, self._lines_height
+        while line.blockNumber() < last.blockNumber():  # these are complete
+            height += layout.blockBoundingRect(line).height()  # may lay out, and so come here again from within
+            line = line.next()
+        self._next_line, self._lines_height = line, height
         return self._lines_height + layout.blockBoundingRect(last).height()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
