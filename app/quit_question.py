@@ -28,7 +28,7 @@ class QuitQuestion:
             self.box = self._make_box()
         self._window.show()  # it may be hidden
         self.box.open()
-        self.box.raise_()
+        self.box.activateWindow()
         return False
 
     def _make_box(self) -> QMessageBox:

@@ -79,10 +79,13 @@ QPushButton[kind="quiet"]:focus { border-color: $accent; }
 QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
 QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
 
-QLineEdit, QSpinBox, QDoubleSpinBox {
+QLineEdit {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 10px; min-height: 18px;
 }
-QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
+QLineEdit:focus { border: 1px solid $accent; }
+QSpinBox, QDoubleSpinBox { background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 0; }
+QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
+QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; padding: 0 10px; }
 QCheckBox { spacing: 6px; }
 QCheckBox:focus { color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; border-radius: 4px; background: $card; }

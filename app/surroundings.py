@@ -93,7 +93,7 @@ class Surroundings(QObject):
 
             self.log_viewer = LogViewer(logs.log_file(), self._window)
         self.log_viewer.show()
-        self.log_viewer.raise_()
+        self.log_viewer.activateWindow()
 
     def open_about(self) -> None:
         """Show what this program is."""
@@ -197,7 +197,6 @@ class Surroundings(QObject):
     def _show_window(self) -> None:
         self._window.setWindowState(self._window.windowState() & ~Qt.WindowState.WindowMinimized)
         self._window.show()
-        self._window.raise_()
         self._window.activateWindow()
 
     def _would_cut_off(self) -> bool:

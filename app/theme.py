@@ -21,6 +21,7 @@ BODY_PX = 14
 SMALL_PX = 12
 CODE_PX = 13
 TITLE_PX = 22
+_LARGE_TEXT_PX = 17
 NUMBER_PX = 26
 GAP = 8
 COLUMN_WIDTH = 760
@@ -134,6 +135,11 @@ def colors() -> Colors:
 def scaled(pixels: float) -> int:
     """A size beside text of the usual size, in pixels beside the text in use."""
     return max(1, round(pixels * _look.text_px / BODY_PX))
+
+
+def is_large_text() -> bool:
+    """Whether there is no room for text and a field side by side."""
+    return _look.text_px > _LARGE_TEXT_PX
 
 
 def body_font() -> QFont:

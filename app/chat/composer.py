@@ -10,7 +10,7 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.generation import State
-from app.widgets import label, set_kind, set_style_property
+from app.widgets import ElidedLabel, set_kind, set_style_property
 from core.settings import SendKey
 
 _MOST_LINES = 8
@@ -49,7 +49,7 @@ class Composer(QFrame):
         texts = QVBoxLayout()
         texts.setSpacing(4)
         texts.addWidget(self.field)
-        self._hint = label("", "muted")
+        self._hint = ElidedLabel("muted")
         self._hint.setIndent(_FIELD_MARGIN)
         texts.addWidget(self._hint)
         layout = QHBoxLayout(self)
@@ -63,7 +63,7 @@ class Composer(QFrame):
         """Which key sends the message; the other one begins a new line."""
         self.field.send_key = key
         keys = _HINTS[key]
-        self._hint.setText(keys.replace("Ctrl+", "Command+") if sys.platform == "darwin" else keys)
+        self._hint.set_full_text(keys.replace("Ctrl+", "Command+") if sys.platform == "darwin" else keys)
         self._refresh()
 
     def set_state(self, state: State, accepts_message: bool) -> None:
@@ -106,7 +106,7 @@ class Composer(QFrame):
         else:
             text, kind = "Send", "primary"
             enabled = bool(self.field.toPlainText().strip())
-            name, tip = "Send the message", f"Send ({self._hint.text().partition(' sends')[0]})"
+            name, tip = "Send the message", f"Send ({self._hint.full_text().partition(' sends')[0]})"
         self.button.setText(text)
         self.button.setEnabled(enabled)
         self.button.setAccessibleName(name)

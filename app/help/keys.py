@@ -51,7 +51,7 @@ class KeySheet(QDialog):
             name, keys = label(tr(text), "name", wraps=True), label(_native(key), "tag")
             name.setAccessibleName(f"{tr(text)}: {_native(key)}")
             self._grid.addWidget(name, row, 0)
-            self._grid.addWidget(keys, row, 1, Qt.AlignmentFlag.AlignRight)
+            self._grid.addWidget(keys, row, 1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def _lay_out(self, body: QWidget) -> None:
         close = push_button(tr("Close"), tr("Back to the chat"))

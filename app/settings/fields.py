@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent, QWheelEvent
-from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import QAbstractSpinBox, QCheckBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox
 
 from app.combo_box import ComboBox
 from app.language import tr
@@ -34,6 +34,7 @@ class Choice(ComboBox):
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__()
+        self.setSizeAdjustPolicy(ComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         for value, text in declaration.choices:
             self.addItem(tr(text), value)
         self.activated.connect(lambda: self.edited.emit(self.currentData()))
@@ -77,9 +78,10 @@ class WholeNumber(QSpinBox):
         self.setRange(int(declaration.least or 0), int(declaration.greatest or 0))
         self.setSuffix(f" {tr(declaration.unit)}" if declaration.unit else "")
         self.setGroupSeparatorShown(True)
+        self.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)  # the arrow keys are
         self.setKeyboardTracking(False)  # a number half typed is none
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.valueChanged.connect(self.edited)
+        self.valueChanged.connect(self.edited.emit)
 
     def show_value(self, value: int) -> None:
         """Show a value."""
@@ -101,9 +103,10 @@ class Number(QDoubleSpinBox):
         super().__init__()
         self.setRange(declaration.least or 0.0, declaration.greatest or 0.0)
         self.setSingleStep(0.1)
+        self.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)  # the arrow keys are
         self.setKeyboardTracking(False)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.valueChanged.connect(self.edited)
+        self.valueChanged.connect(self.edited.emit)
 
     def show_value(self, value: float) -> None:
         """Show a value."""

@@ -48,7 +48,6 @@ class SettingsPage(QDialog):
         self._model.look_again()
         self.storage.measure()
         self.show()
-        self.raise_()
         self.activateWindow()
 
     def offer_pair(self, pair: Pair | None) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtWidgets import QBoxLayout, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.settings.fields import Line, Lines, make_field
-from app.theme import scaled
+from app.theme import is_large_text, scaled
 from app.widgets import label, push_button, set_kind
 from core.errors import Problem
 from core.settings import Declaration
 
-_FIELD_WIDTH = 260
+_FIELD_WIDTH = 310
+_MOST_FIELD_WIDTH = 540
 
 
 class SettingRow(QWidget):
@@ -44,6 +45,7 @@ class SettingRow(QWidget):
         keeps = self.reset.sizePolicy()
         keeps.setRetainSizeWhenHidden(True)  # or fields would move
         self.reset.setSizePolicy(keeps)
+        self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._lay_out(name)
 
     def words(self) -> str:
@@ -72,35 +74,47 @@ class SettingRow(QWidget):
         for widget in (name, self.hint, self.problem):
             texts.addWidget(widget)
         texts.addStretch()
-        self._fit_field()
         fields = QHBoxLayout()
         fields.setSpacing(6)
-        fields.addWidget(self.field)
+        if self.declaration.kind == "switch":
+            fields.addStretch()
+        fields.addWidget(self.field, 0 if self.declaration.kind == "switch" else 1)
         if self.declaration.name.endswith("_folder"):
             choose = push_button(tr("Choose …"), tr("Choose a folder"))
             choose.setAccessibleName(tr("Choose: {setting}").format(setting=tr(self.declaration.label)))
             choose.clicked.connect(self._choose_folder)
             fields.addWidget(choose)
-        column = QWidget()
-        self._column = column
+        column = self._column = QWidget()
         fields.setContentsMargins(0, 0, 0, 0)
         column.setLayout(fields)
-        column.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(12)
-        layout.addLayout(texts, 1)
-        layout.addWidget(column, 0, Qt.AlignmentFlag.AlignTop)
-        layout.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignTop)
+        self._fit()
+        controls = QHBoxLayout()
+        controls.setSpacing(12)
+        controls.addStretch()
+        controls.addWidget(column, 0, Qt.AlignmentFlag.AlignTop)
+        controls.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignTop)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(12)
+        self._layout.addLayout(texts, 1)
+        self._layout.addLayout(controls)
 
-    def _fit_field(self) -> None:
-        width = scaled(_FIELD_WIDTH)
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Text may have another size."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        """All fields are as wide as each other; beside large text there is no room for one."""
+        large = is_large_text()
+        self._layout.setDirection(QBoxLayout.Direction.TopToBottom if large else QBoxLayout.Direction.LeftToRight)
         if self.declaration.kind != "switch":
-            self.field.setMinimumWidth(min(width, 420))
+            self._column.setFixedWidth(min(scaled(_FIELD_WIDTH), _MOST_FIELD_WIDTH))
+            self.field.setMinimumHeight(scaled(30))
 
     def _choose_folder(self) -> None:
         dialog = QFileDialog(self, tr(self.declaration.label))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.fileSelected.connect(self.edited)
+        dialog.fileSelected.connect(self.edited.emit)
         dialog.open()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QFocusEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.language import tr
 from app.pairs.words import size
 from app.settings.storage import StorageModel
+from app.theme import is_large_text
 from app.widgets import label, line, push_button
 
 _TOKEN_WORDS = {
@@ -63,11 +64,11 @@ class StorageSection(QWidget):
         layout.setSpacing(12)
         layout.addWidget(line())
         layout.addWidget(label(tr("On the disk"), "strong"))
-        token = _row(tr("Token of the hub"), self.token_state, self.token, self.save_token, self.forget_token)
-        layout.addLayout(token)
-        layout.addLayout(_row(tr("Downloaded models"), self.models))
-        layout.addLayout(_row(tr("Beginnings of downloads"), self.leftovers, self.clean_leftovers))
-        layout.addLayout(_row(tr("Prepared kernels"), self.kernels, self.clean_kernels))
+        token = _Row(tr("Token of the hub"), self.token_state, self.token, self.save_token, self.forget_token)
+        layout.addWidget(token)
+        layout.addWidget(_Row(tr("Downloaded models"), self.models))
+        layout.addWidget(_Row(tr("Beginnings of downloads"), self.leftovers, self.clean_leftovers))
+        layout.addWidget(_Row(tr("Prepared kernels"), self.kernels, self.clean_kernels))
         layout.addWidget(self.problem)
 
     def _save_token(self) -> None:
@@ -137,16 +138,33 @@ class _Twice(QPushButton):
             self._action()
 
 
-def _row(title: str, state: QWidget, *controls: QWidget) -> QHBoxLayout:
-    texts = QVBoxLayout()
-    texts.setSpacing(2)
-    texts.addWidget(label(title, "name"))
-    texts.addWidget(state)
-    row = QHBoxLayout()
-    row.setSpacing(8)
-    row.addLayout(texts, 1)
-    for control in controls:
-        if isinstance(control, QPushButton):
-            control.setAccessibleName(f"{title}: {control.text()}")
-        row.addWidget(control, 0, Qt.AlignmentFlag.AlignTop)
-    return row
+class _Row(QWidget):
+    """A title with what is known, and what can be done; beside large text there is no room, so below it."""
+
+    def __init__(self, title: str, state: QWidget, *controls: QWidget) -> None:
+        super().__init__()
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        texts.addWidget(label(title, "name"))
+        texts.addWidget(state)
+        below = QHBoxLayout()
+        below.setSpacing(8)
+        for control in controls:
+            if isinstance(control, QPushButton):
+                control.setAccessibleName(f"{title}: {control.text()}")
+            below.addWidget(control, 0, Qt.AlignmentFlag.AlignTop)
+        self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addLayout(texts, 1)
+        self._layout.addLayout(below)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Text may have another size."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        large = is_large_text()
+        self._layout.setDirection(QBoxLayout.Direction.TopToBottom if large else QBoxLayout.Direction.LeftToRight)
