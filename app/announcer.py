@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.language import tr
 
-_END = re.compile("[.!?…]+[\"'”\u2019)\\]*_]*(?=\\s)|[。\uff01\uff1f]+|\n")
+_END = re.compile("[.!?…]+[\"'”\u2019)\\]*_]*(?=\\s)|[。\uff01\uff1f]+(?=[^。\uff01\uff1f])|\n")
 _NUMBER = re.compile(r"\s*\d+\.$")
 _SIGNS = re.compile(r"[*_`#>|~]+")
 _FENCE = re.compile(r"\s*(```|~~~)")

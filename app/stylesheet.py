@@ -83,9 +83,14 @@ QLineEdit {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 10px; min-height: 18px;
 }
 QLineEdit:focus { border: 1px solid $accent; }
-QSpinBox, QDoubleSpinBox { background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 0; }
+QSpinBox, QDoubleSpinBox {
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 4px 6px; min-height: 18px;
+}
 QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
-QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; padding: 0 10px; }
+QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {
+    width: 0px; border: none;
+}
+QAbstractSpinBox QLineEdit { border: none; background: transparent; padding: 0px 6px; min-height: 0px; }
 QCheckBox { spacing: 6px; }
 QCheckBox:focus { color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; border-radius: 4px; background: $card; }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent, QWheelEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QCheckBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox
 
 from app.combo_box import ComboBox
 from app.language import tr
@@ -78,7 +78,6 @@ class WholeNumber(QSpinBox):
         self.setRange(int(declaration.least or 0), int(declaration.greatest or 0))
         self.setSuffix(f" {tr(declaration.unit)}" if declaration.unit else "")
         self.setGroupSeparatorShown(True)
-        self.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)  # the arrow keys are
         self.setKeyboardTracking(False)  # a number half typed is none
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.valueChanged.connect(self.edited.emit)
@@ -103,7 +102,6 @@ class Number(QDoubleSpinBox):
         super().__init__()
         self.setRange(declaration.least or 0.0, declaration.greatest or 0.0)
         self.setSingleStep(0.1)
-        self.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)  # the arrow keys are
         self.setKeyboardTracking(False)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.valueChanged.connect(self.edited.emit)

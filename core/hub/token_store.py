@@ -76,11 +76,13 @@ def _write(path: Path, token: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(token)
-        scratch.replace(path)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                stream.write(token)
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)  # no token lies about where that failed
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise _not_saved("The hub's token could not be kept.", error) from None
 
 

@@ -26,8 +26,8 @@ from core.settings import DECLARATIONS
 from helpers.window import WAIT_MS
 
 OpenAround = Callable[..., Surroundings]
-ANSWER = "# Title\n\nSome `code` and text.\n\n```python\nprint(1)\nprint(2)\n```\n\nEnd."
 Control = Qt.KeyboardModifier.ControlModifier
+ANSWER = "# Title\n\nSome `code` and text.\n\n```python\nprint(1)\nprint(2)\n```\n\nEnd."
 
 
 def window_of(around: Surroundings, qtbot: QtBot) -> MainWindow:

@@ -16,6 +16,7 @@ from app.settings.fields import Switch
 from app.settings.page import SettingsPage
 from app.surroundings import Surroundings
 from app.theme import Theme
+from core.client import worker_command
 from core.settings import DECLARATIONS, Settings
 from helpers.window import WAIT_MS
 
@@ -213,6 +214,24 @@ def test_beginnings_of_downloads_are_measured_and_removed_after_a_second_click(
     section.clean_leftovers.click()
     qtbot.waitUntil(lambda: section.leftovers.text() == "None.", timeout=WAIT_MS)
     assert [path.name for path in blobs.iterdir()] == ["whole"]
+
+
+def test_prepared_kernels_are_measured_and_removed_by_the_real_engine(
+    open_around: OpenAround, qtbot: QtBot, tmp_path: Path
+) -> None:
+    kernels = tmp_path / "kernels" / "0123456789abcdef"
+    kernels.mkdir(parents=True)
+    (kernels / "manifest.json").write_text("{")
+    values = {"models_folder": str(tmp_path / "models"), "kernels_folder": str(kernels.parent)}
+    around = open_around(values, command=worker_command("window"))
+    around.open_settings()
+    assert around.page is not None
+    section = around.page.storage
+    qtbot.waitUntil(lambda: section.kernels.text().startswith("1 B; 1 B of it"), timeout=WAIT_MS)
+    section.clean_kernels.click()
+    qtbot.waitUntil(lambda: section.kernels.text() == "None.", timeout=WAIT_MS)
+    assert not kernels.exists()
+    assert not section.clean_kernels.isEnabled()
 
 
 @pytest.mark.parametrize("text_px", [9, 14, 24, 40])
