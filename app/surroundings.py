@@ -22,6 +22,7 @@ from app.theme import Theme
 from app.tray import Tray
 from core.errors import Problem
 from core.protocol import Hello, Step
+from core.settings import is_allowed
 
 if TYPE_CHECKING:
     from app.help.log_viewer import LogViewer
@@ -117,7 +118,7 @@ class Surroundings(QObject):
     def _change_size(self, by: int) -> None:
         values = self.settings.values
         for name, size in (("text_px", values.text_px), ("code_px", values.code_px)):
-            if 9 <= size + by <= 40:
+            if is_allowed(name, size + by):
                 self.settings.set(name, size + by)
 
     def _reset_size(self) -> None:

@@ -244,6 +244,14 @@ def test_a_window_from_a_screen_that_is_gone_comes_back_onto_one_that_exists(ope
     assert second.screen().availableGeometry().contains(second.frameGeometry().topLeft())
 
 
+def test_a_window_that_filled_the_screen_fills_it_again(open_around: OpenAround, qtbot: QtBot) -> None:
+    first = ready(open_around({}), qtbot)
+    first.showMaximized()
+    qtbot.waitUntil(first.isMaximized)
+    first.close()
+    assert open_around()._window.isMaximized()
+
+
 def test_no_record_of_a_chat_is_in_the_log(
     open_around: OpenAround, qtbot: QtBot, caplog: pytest.LogCaptureFixture
 ) -> None:

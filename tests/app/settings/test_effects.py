@@ -83,6 +83,10 @@ def test_keys_change_the_size_of_text_and_code(open_around: OpenAround, qtbot: Q
     for key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_Minus, Qt.Key.Key_Plus):
         qtbot.keyClick(window, key, Control)
     assert (around.settings.values.text_px, around.settings.values.code_px) == (16, 15)
+    around.settings.set("text_px", 40)
+    qtbot.keyClick(window, Qt.Key.Key_Plus, Control)
+    assert (around.settings.values.text_px, around.settings.values.code_px) == (40, 16)
+    assert not window.notice.isVisible()
     qtbot.keyClick(window, Qt.Key.Key_0, Control)
     assert (around.settings.values.text_px, around.settings.values.code_px) == (14, 13)
 
