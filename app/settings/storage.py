@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine import Engine
 from app.settings.model import SettingsModel
 from app.tasks import Tasks
-from core.errors import InternalError, MirrorError, Problem
+from core.errors import InternalError, MirrorError, Problem, WorkerDied
 from core.kernel_messages import CleanKernels, KernelEntry, KernelList, KernelsCleaned, ListKernels
 from core.protocol import Event, Failed
 
@@ -47,6 +47,7 @@ class StorageModel(QObject):
         self._engine = engine
         self._tasks = Tasks()
         self.storage = Storage()
+        settings.changed.connect(self._on_setting)
 
     def kernels_not_in_use(self) -> tuple[KernelEntry, ...]:
         """Those that the loaded pair has no need of."""
@@ -119,13 +120,21 @@ class StorageModel(QObject):
             await self._measure_kernels()
 
     async def _ask(self, request: ListKernels | CleanKernels) -> Event:
-        last: Event | None = None
-        async for event in await self._engine.send(request):
-            last = event
-        assert last is not None
+        """The last event. A process that ends meanwhile, as with other settings, is asked once more."""
+        for _ in range(2):
+            events = [event async for event in await self._engine.send(request)]
+            last = events[-1]
+            if not isinstance(last, Failed) or last.problem.kind != WorkerDied.__name__:
+                break
         if isinstance(last, Failed):
             self._put(problem=last.problem)
         return last
+
+    def _on_setting(self, name: str) -> None:
+        if name == "models_folder" and self.storage.models_bytes is not None:
+            self._start(self._measure_models())
+        elif name == "kernels_folder" and self.storage.kernels is not None:
+            self._start(self._measure_kernels())
 
     def _cache(self) -> Path:
         from core.hub.settings import from_environment

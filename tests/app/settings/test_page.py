@@ -228,8 +228,13 @@ def test_prepared_kernels_are_measured_and_removed_by_the_real_engine(
     assert around.page is not None
     section = around.page.storage
     qtbot.waitUntil(lambda: section.kernels.text().startswith("1 B; 1 B of it"), timeout=WAIT_MS)
+    around.settings.set("kernels_folder", str(tmp_path / "others"))
+    qtbot.waitUntil(lambda: section.kernels.text() == "None.", timeout=WAIT_MS)
+    around.settings.set("kernels_folder", str(kernels.parent))
+    qtbot.waitUntil(lambda: section.kernels.text().startswith("1 B"), timeout=WAIT_MS)
     section.clean_kernels.click()
     qtbot.waitUntil(lambda: section.kernels.text() == "None.", timeout=WAIT_MS)
+    assert section.problem.text() == ""
     assert not kernels.exists()
     assert not section.clean_kernels.isEnabled()
 
