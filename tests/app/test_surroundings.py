@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,6 +143,25 @@ def test_quit_in_the_tray_asks_in_a_window_that_can_be_seen(open_around: OpenAro
     assert around.question.box is not None
     assert around.question.box.isVisible()
     around.question.box.close()
+
+
+@pytest.mark.qt_log_ignore("systemTrayWindowChanged", extend=True)  # the platform of tests has no tray
+def test_where_there_is_a_tray_its_icon_follows_setting_and_speed(
+    open_around: OpenAround, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.tray.QSystemTrayIcon.isSystemTrayAvailable", lambda: True)
+    around = open_around({"menu_bar": False}, "--answer", LONG, "--steps-per-second", "40")
+    assert around.tray.icon is None
+    around.settings.set("menu_bar", True)
+    icon = around.tray.icon
+    assert icon is not None
+    assert icon.isVisible()
+    answering(around, qtbot)
+    qtbot.waitUntil(lambda: "tok/s" in icon.toolTip(), timeout=WAIT_MS)
+    icon.activated.emit(icon.ActivationReason.Trigger)
+    assert around._window.isVisible() == (sys.platform == "darwin")
+    around.settings.set("menu_bar", False)
+    assert not icon.isVisible()
 
 
 @pytest.mark.parametrize("text", ["", "7", "96", "128", "1024"])
