@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QPlainTextEdit,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from app.settings.fields import Switch
@@ -99,6 +107,20 @@ def test_a_bad_text_says_why_and_stays_to_be_corrected(
     qtbot.keyClick(row.field, Qt.Key.Key_Return)
     assert not row.problem.isVisible()
     assert stored()["hub_endpoint"] == "https://huggingface.co"
+
+
+def test_a_folder_can_be_chosen_among_folders(
+    open_page: Callable[..., SettingsPage], qtbot: QtBot, stored: Stored, tmp_path: Path
+) -> None:
+    row = open_page().rows["kernels_folder"]
+    next(button for button in row.findChildren(QAbstractButton) if "Choose" in button.text()).click()
+    dialog = row.findChild(QFileDialog)
+    assert dialog.fileMode() is QFileDialog.FileMode.Directory
+    dialog.fileSelected.emit(str(tmp_path))
+    dialog.close()
+    qtbot.waitUntil(lambda: row.findChild(QFileDialog) is None)
+    assert stored()["kernels_folder"] == str(tmp_path)
+    assert row.field.text() == str(tmp_path)  # type: ignore[union-attr]
 
 
 def test_reset_shows_where_there_is_something_to_reset(open_page: Callable[..., SettingsPage], stored: Stored) -> None:
