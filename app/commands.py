@@ -64,5 +64,8 @@ class Commands(QObject):
             later = (self._submenus.get((key[0], each)) for each in sections[sections.index(section) + 1 :])
             before = next((each.menuAction() for each in later if each is not None), None)
             self._submenus[key] = QMenu(section, menu)
-            menu.insertMenu(before, self._submenus[key]) if before else menu.addMenu(self._submenus[key])
+            if before is None:
+                menu.addMenu(self._submenus[key])
+            else:
+                menu.insertMenu(before, self._submenus[key])
         self._submenus[key].addAction(action)
