@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Each side imports only what it needs: no Qt for the terminal.
     if not arguments:
-        return _window("system")
+        return _window(None)
     if arguments[0] != "--theme":
         from core.cli import main as terminal
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _window(_SCHEMES[arguments[1]])
 
 
-def _window(scheme: Scheme) -> int:
+def _window(scheme: Scheme | None) -> int:
     from app.application import run
 
     return run(scheme)

@@ -32,6 +32,8 @@ class Commands(QObject):
         super().__init__(window)
         self._window = window
         self._actions: list[tuple[Command, QAction]] = []
+        self._filled: list[QMenu | QMenuBar] = []
+        self._submenus: dict[tuple[int, Section], QMenu] = {}
 
     def __iter__(self) -> Iterator[Command]:
         return (command for command, _ in self._actions)
@@ -43,11 +45,27 @@ class Commands(QObject):
         action.triggered.connect(lambda: run())
         self._window.addAction(action)  # or the key works only while a menu shows it
         self._actions.append((Command(section, text, key, run), action))
+        for menu in self._filled:
+            self._put(menu, section, action)
         return action
 
     def fill(self, menu: QMenu | QMenuBar) -> None:
-        """Add a submenu for each section that has commands."""
+        """Add a submenu for each section that has commands; those that are added later come into it as well."""
+        self._filled.append(menu)
         for section in get_args(Section):
-            actions = [action for command, action in self._actions if command.section == section]
-            if actions:
-                menu.addMenu(section).addActions(actions)
+            for command, action in self._actions:
+                if command.section == section:
+                    self._put(menu, section, action)
+
+    def _put(self, menu: QMenu | QMenuBar, section: Section, action: QAction) -> None:
+        key = self._filled.index(menu), section
+        if key not in self._submenus:
+            sections = get_args(Section)
+            later = (self._submenus.get((key[0], each)) for each in sections[sections.index(section) + 1 :])
+            before = next((each.menuAction() for each in later if each is not None), None)
+            self._submenus[key] = QMenu(section, menu)
+            if before is None:
+                menu.addMenu(self._submenus[key])
+            else:
+                menu.insertMenu(before, self._submenus[key])
+        self._submenus[key].addAction(action)

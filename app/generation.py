@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.conversation import Conversation
@@ -98,6 +99,10 @@ class Generation(QObject):
         self._state = State.IDLE
         self._mode: Mode = "auto"
         self.conversation = Conversation()
+        self.system_prompt = ""
+        """Told to the model before the first message."""
+        self.options = GenerateOptions()
+        """Of the next answer, but for the mode."""
         self._text: str | None = None  # of the answer that is awaited; None where none is
         self._call: Call | None = None
         self._stop_asked = False
@@ -153,6 +158,11 @@ class Generation(QObject):
         """Free the pair's memory; the next message loads it again."""
         if not self.busy:
             self._begin(State.LOADING, self._unload())
+
+    def end_engine(self) -> None:
+        """End the idle engine process; the next message starts one, which has other settings then."""
+        if not self.busy:
+            self._begin(State.LOADING, self._end_engine())
 
     def send(self, text: str) -> bool:
         """Add the user's message and answer it. Returns False where no message is taken now."""
@@ -271,12 +281,17 @@ class Generation(QObject):
             problem = self._problem_of(event)
         return problem
 
+    async def _end_engine(self) -> None:
+        await self._engine.end_worker()
+
     async def _answer(self) -> Problem | None:
         loaded = self._engine.status.loaded
         assert loaded is not None
         assert self._pair is not None
         mode = self._mode if self._mode in loaded.modes else loaded.modes[0]
-        request = Generate(self._pair, self.conversation.for_request(), GenerateOptions(mode=mode))
+        system = (ChatMessage("system", self.system_prompt),) if self.system_prompt.strip() else ()
+        options = msgspec.structs.replace(self.options, mode=mode)
+        request = Generate(self._pair, system + self.conversation.for_request(), options)
         problem: Problem | None = None
         async for event in self._follow(request):
             self._take(event)
@@ -323,7 +338,10 @@ class Generation(QObject):
         if done.text.startswith(text):
             self._add_text(done.text[len(text) :])  # what was held back until the end was sure
         else:
-            _log.error("The steps gave %r, the whole answer is %r.", text, done.text)
+            # Without the texts: the log, which crash reports quote, holds nothing of a chat.
+            _log.error(
+                "The steps gave %d characters that the whole answer (%d) does not have.", len(text), len(done.text)
+            )
         self._end_answer(Answer(done.text, done))
 
     def _add_text(self, text: str) -> None:

@@ -62,6 +62,8 @@ class MainWindow(QMainWindow):
         self._model = FiguresModel()
         self._devices = Devices()
         self._may_close = False
+        self.may_leave: Callable[[], bool] = lambda: True
+        """Asked before the window closes; who refuses asks the user and closes it again."""
         self.generation = Generation(engine, choose_pair, self)
         self.pair_button = PairButton()
         self.mode_selector = ModeSelector()
@@ -327,6 +329,16 @@ class MainWindow(QMainWindow):
         self._engine.status_changed.connect(picker.preparation.show_status)
         return picker
 
+    async def renew_picker(self) -> None:
+        """Pause downloads; the picker is made anew, with the settings as they are then, when it is next opened."""
+        picker, pairs, self.picker, self._pairs = self.picker, self._pairs, None, None
+        if picker is not None and pairs is not None:
+            await pairs.close()
+            picker.close()
+            picker.deleteLater()
+            pairs.deleteLater()
+            self._show_downloads()
+
     def _use_pair(self, pair: Pair, check: bool) -> None:
         self.notice.hide()
         self.generation.use_pair(pair, check=check)
@@ -341,8 +353,7 @@ class MainWindow(QMainWindow):
     def _show_downloads(self) -> None:
         from app.pairs.words import short_progress
 
-        if self._pairs is not None:
-            self.pair_button.show_downloads(short_progress(self._pairs.under_way()))
+        self.pair_button.show_downloads(short_progress(self._pairs.under_way() if self._pairs else ()))
 
     # ------------------------------------------------------------- open and close
 
@@ -358,6 +369,8 @@ class MainWindow(QMainWindow):
             event.accept()
             return
         event.ignore()
+        if not self.may_leave():
+            return
         self._save_geometry()
         if self.picker is not None:
             self.picker.close()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from string import Template
 from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QFont
 
 import assets
 
@@ -79,6 +83,14 @@ QLineEdit {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 10px; min-height: 18px;
 }
 QLineEdit:focus { border: 1px solid $accent; }
+QSpinBox, QDoubleSpinBox {
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 4px 6px; min-height: 18px;
+}
+QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
+QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {
+    width: 0px; border: none;
+}
+QAbstractSpinBox QLineEdit { border: none; background: transparent; padding: 0px 6px; min-height: 0px; }
 QCheckBox { spacing: 6px; }
 QCheckBox:focus { color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; border-radius: 4px; background: $card; }
@@ -105,6 +117,10 @@ QTextBrowser, QPlainTextEdit { background: transparent; border: none; color: $te
 QPlainTextEdit[kind="detail"] {
     background: $code; border: 1px solid $border; border-radius: 6px; font-size: 12px; padding: 4px;
 }
+QPlainTextEdit[kind="field"] { background: $card; border: 1px solid $border; border-radius: 8px; padding: 4px 6px; }
+QPlainTextEdit[kind="field"]:focus { border: 1px solid $accent; }
+QPlainTextEdit[kind="log"] { background: $code; border: 1px solid $border; border-radius: 8px; padding: 4px; }
+QPlainTextEdit[kind="code-text"] { font: ${code_px}px "$code_family"; }
 QScrollArea { background: transparent; border: none; }
 QWidget[kind="transcript"] { background: $window; }
 
@@ -119,7 +135,12 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 """)
 
 
-def stylesheet(colors: Colors) -> str:
-    """The style sheet in these colours."""
+_FONT_SIZE = re.compile(r"(?<=font-size: )\d+(?=px)")
+
+
+def stylesheet(colors: Colors, scaled: Callable[[int], int], code: QFont) -> str:
+    """The style sheet in these colours; `scaled` turns its font sizes into those of the text in use."""
     named = {name: getattr(colors, name) for name in colors.__dataclass_fields__}
-    return _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix())
+    font = {"code_px": code.pixelSize(), "code_family": code.family()}
+    text = _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix(), **font)
+    return _FONT_SIZE.sub(lambda size: str(scaled(int(size.group()))), text)

@@ -1,11 +1,12 @@
 """Colours, fonts and sizes of the window: the one place that names any of them.
 
-Widgets that paint ask `colors()` and look again on `QEvent.StyleChange`, which each change of theme sends them.
+Widgets that paint ask `colors()` and look again on `QEvent.StyleChange`, which each change of colours or sizes sends
+them. Sizes are named as they are beside text of the usual size; `scaled` gives their pixels at the size in use.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from PySide6.QtCore import QObject, Qt
@@ -20,6 +21,7 @@ BODY_PX = 14
 SMALL_PX = 12
 CODE_PX = 13
 TITLE_PX = 22
+_LARGE_TEXT_PX = 17
 NUMBER_PX = 26
 GAP = 8
 COLUMN_WIDTH = 760
@@ -108,22 +110,49 @@ LIGHT = Colors(
 )
 
 
+@dataclass
+class _Look:
+    """What is in use."""
+
+    dark: Colors = DARK
+    light: Colors = LIGHT
+    text_px: int = BODY_PX
+    code_px: int = CODE_PX
+
+
+_look = _Look()
+
+
 def colors() -> Colors:
-    """The colour set in use."""
-    return DARK if QGuiApplication.palette().color(QPalette.ColorRole.Window).lightnessF() < 0.5 else LIGHT
+    """The colour set in use.
+
+    It is another object after every change of colours or sizes: who keeps it sees by that when to draw anew.
+    """
+    dark = QGuiApplication.palette().color(QPalette.ColorRole.Window).lightnessF() < 0.5
+    return _look.dark if dark else _look.light
+
+
+def scaled(pixels: float) -> int:
+    """A size beside text of the usual size, in pixels beside the text in use."""
+    return max(1, round(pixels * _look.text_px / BODY_PX))
+
+
+def is_large_text() -> bool:
+    """Whether there is no room for text and a field side by side."""
+    return _look.text_px > _LARGE_TEXT_PX
 
 
 def body_font() -> QFont:
     """The system's interface font in the size of running text."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
-    font.setPixelSize(BODY_PX)
+    font.setPixelSize(_look.text_px)
     return font
 
 
 def code_font() -> QFont:
     """The system's fixed-pitch font."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-    font.setPixelSize(CODE_PX)
+    font.setPixelSize(_look.code_px)
     return font
 
 
@@ -143,7 +172,6 @@ class Theme(QObject):
         self._app = app
         self._scheme = scheme
         app.setStyle("Fusion")
-        app.setFont(body_font())
         app.styleHints().colorSchemeChanged.connect(self._apply)
         self._apply()
 
@@ -152,13 +180,21 @@ class Theme(QObject):
         self._scheme = scheme
         self._apply()
 
+    def set_sizes(self, text_px: int, code_px: int) -> None:
+        """Switch at once: everything grows with the text, code has a size of its own."""
+        if (text_px, code_px) != (_look.text_px, _look.code_px):
+            _look.text_px, _look.code_px = text_px, code_px
+            _look.dark, _look.light = replace(DARK), replace(LIGHT)
+            self._apply()
+
     def _apply(self) -> None:
         dark = self._scheme == "dark"
         if self._scheme == "system":
             dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         chosen = DARK if dark else LIGHT
         self._app.setPalette(_palette(chosen))
-        self._app.setStyleSheet(stylesheet(chosen))
+        self._app.setFont(body_font())
+        self._app.setStyleSheet(stylesheet(chosen, scaled, code_font()))
 
 
 def _palette(colors: Colors) -> QPalette:

@@ -137,6 +137,10 @@ class SettingsNotSaved(MirrorError):
     """The disk did not take the settings."""
 
 
+class TokenNotSaved(MirrorError):
+    """The disk or the keyring did not take the hub's token, or did not let go of it."""
+
+
 class EngineBusy(MirrorError):
     """Another window or terminal holds the engine."""
 

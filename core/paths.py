@@ -22,11 +22,6 @@ def cache_dir() -> Path:
     return _folder("cache", _DIRS.user_cache_dir)
 
 
-def kernels_dir() -> Path:
-    """Prepared kernels of drafts. Created when the first are made."""
-    return cache_dir() / "kernels"
-
-
 def settings_dir() -> Path:
     """What the user chose, and a newer catalog of pairs (`pairs.toml`) where one was put there. Created if missing."""
     return _folder("settings", _DIRS.user_config_dir)

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 
-from core.protocol import Mode
+from core.modes import Mode
+from core.pairs.pair import Pair
 
 Theme = Literal["system", "light", "dark"]
 SendKey = Literal["enter", "ctrl+enter"]
@@ -25,12 +26,14 @@ def _about(
     expert: bool = False,
     choices: dict[str, str] | None = None,
     expected: str = "",
+    lines: int = 1,
     least: float | None = None,
     greatest: float | None = None,
     pattern: str | None = None,
 ) -> msgspec.Meta:
     """What a page shows of a setting, and what its values may be. `expected` names those of a `pattern`."""
-    extra = {"group": group, "unit": unit, "expert": expert, "choices": choices or {}, "expected": expected}
+    choices = choices or {}
+    extra = {"group": group, "unit": unit, "expert": expert, "choices": choices, "expected": expected, "lines": lines}
     limits: dict[str, Any] = {"ge": least, "le": greatest, "pattern": pattern}
     return msgspec.Meta(title=label, description=hint, extra=extra, **limits)
 
@@ -72,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "enter"
     system_prompt: Annotated[
-        str, _about("Answers", "System prompt of new chats", hint="Told to the model before the first message.")
+        str, _about("Answers", "System prompt", hint="Told to the model before the first message.", lines=4)
     ] = ""
     temperature: Annotated[
         float,
@@ -88,15 +91,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, _about("Answers", "Longest answer", unit="tokens", expert=True, least=1, greatest=1_000_000)
     ] = 1024
     pair: Annotated[
-        str, _about("Models", "Pair that is loaded at the start", hint="Empty: the one used last, or the demo pair.")
-    ] = ""
+        Pair | None,
+        _about("Models", "Pair that is loaded at the start", hint="Where it is gone, the one used last is loaded."),
+    ] = None
+    """None: the one used last, or the demo pair."""
     mode: Annotated[Mode, _about("Models", "Decoding mode of new chats", choices=_MODES)] = "auto"
     context_limit: Annotated[
         int,
         _about(
             "Models",
             "Longest conversation that the model is shown",
-            hint="Longer ones need more memory. 0: as long as the model can.",
+            hint="Longer ones need more memory. 0: as long as the model can. Loads the model again.",
             unit="tokens",
             expert=True,
             least=0,
@@ -145,7 +150,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _about(
             "Models",
             "Folder of prepared kernels",
-            hint="Empty: the cache folder of Mirror SD.",
+            hint="Empty: the cache folder of Mirror SD. Loads the model again.",
             expert=True,
             pattern=_FOLDER,
             expected="a folder's whole path",
@@ -156,7 +161,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _about(
             "Models",
             "Room for prepared kernels",
-            hint="Beyond it, those used longest ago are removed. 0: no limit.",
+            hint="Beyond it, those used longest ago are removed when a model is loaded. 0: no limit.",
             unit="GB",
             expert=True,
             least=0,
@@ -180,7 +185,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _about(
             "Speed",
             "Processor threads for the target",
-            hint="Used where there is no GPU. 0: chosen by the program.",
+            hint="Used where there is no GPU. 0: chosen by the program. Loads the model again.",
             expert=True,
             least=0,
             greatest=1024,
@@ -191,7 +196,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _about(
             "Speed",
             "Processor threads for the draft",
-            hint="Used where there is no Neural Engine. 0: chosen by the program.",
+            hint="Used where there is no Neural Engine. 0: chosen by the program. Loads the model again.",
             expert=True,
             least=0,
             greatest=1024,
@@ -210,8 +215,8 @@ class Declaration(msgspec.Struct, frozen=True):
 
     name: str
     """The field of `Settings`."""
-    kind: Literal["switch", "choice", "whole number", "number", "text"]
-    default: bool | int | float | str
+    kind: Literal["switch", "choice", "whole number", "number", "text", "pair"]
+    default: bool | int | float | str | None
     label: str
     group: Group
     hint: str
@@ -224,19 +229,22 @@ class Declaration(msgspec.Struct, frozen=True):
     greatest: float | None
     expected: str
     """In words what a value may be."""
+    lines: int
+    """Of a field for text."""
 
 
 def _declare(name: str, annotated: Any, default: Any) -> Declaration:
     kind, meta = get_args(annotated)
     extra: dict[str, Any] = meta.extra
     choices = tuple(extra["choices"].items())
-    kinds = {bool: "switch", int: "whole number", float: "number", str: "text"}
+    kinds = {bool: "switch", int: "whole number", float: "number", str: "text", Pair | None: "pair"}
     expected = {
         "switch": "true or false",
         "choice": f"one of {', '.join(extra['choices'])}",
         "whole number": f"a whole number from {meta.ge} to {meta.le}",
         "number": f"a number from {meta.ge} to {meta.le}",
         "text": extra["expected"] or "text",
+        "pair": "a pair: its name, target and draft",
     }
     word: Any = "choice" if choices else kinds[kind]
     return Declaration(
@@ -252,6 +260,7 @@ def _declare(name: str, annotated: Any, default: Any) -> Declaration:
         meta.ge,
         meta.le,
         expected[word],
+        extra["lines"],
     )
 
 

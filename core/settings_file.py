@@ -6,6 +6,7 @@ in it stays.
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,8 @@ from core.errors import BadRequest, Problem, SettingsNotSaved
 from core.files import replace_file
 from core.lock import held_alone
 from core.settings import DECLARATIONS, Settings, is_allowed
+
+log = logging.getLogger("mirror_sd.settings")
 
 _LOCK_TIMEOUT_S = 5.0
 
@@ -56,6 +59,7 @@ class SettingsFile:
             if value != getattr(self.settings, name)
         }
         _check(changes)
+        changes = msgspec.to_builtins(changes)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._alone():
@@ -150,3 +154,11 @@ def _unread(path: Path, what: str, error: OSError) -> Problem:
         f"Look at {path}.",
         str(error),
     )
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings as they stand in the file; for programs that neither change them nor tell what is wrong with it."""
+    file = SettingsFile(path)
+    for problem in file.load():
+        log.warning("%s %s", problem.sentence, problem.detail)
+    return file.settings

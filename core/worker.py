@@ -22,6 +22,7 @@ from functools import partial
 
 from core.activity import working
 from core.errors import InternalError, MirrorError, ProtocolError
+from core.paths import settings_file
 from core.protocol import (
     HEADER_BYTES,
     Cancel,
@@ -35,6 +36,7 @@ from core.protocol import (
     encode,
     payload_length,
 )
+from core.settings_file import read_settings
 
 _HEARTBEAT_S = 1.0
 
@@ -104,9 +106,12 @@ def take_standard_streams() -> tuple[int, int]:
 
 def serve(requests: Requests, pipe: EventPipe, owner: str, pulse: Pulse) -> None:
     """Answer requests until `Shutdown`. Runs on the main thread, which owns MLX."""
+    threads = read_settings(settings_file()).target_threads
+    if threads:  # read when core.engine takes the BLAS
+        os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
     from core.engine.service import Service
 
-    service = Service(owner)
+    service = Service(owner, lambda: read_settings(settings_file()))
     pulse.held_bytes = service.held_bytes
     pipe.send(0, service.hello())
     for frame in requests:

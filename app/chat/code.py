@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.highlight import CodeHighlighter, lexer_for
-from app.theme import code_font, colors
+from app.theme import code_font, colors, scaled
 from app.widgets import set_kind
 
 _HEADER_HEIGHT = 34
@@ -37,8 +37,8 @@ class CodeView(QFrame):
         self._text.setAccessibleName(f"Code, {language or 'no language named'}")
         lexer = lexer_for(language)
         self._highlighter = CodeHighlighter(self._text.document(), lexer, self._colors) if lexer else None
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(_SIDE, _HEADER_HEIGHT, 4, 6)
+        layout = self._layout = QVBoxLayout(self)
+        layout.setContentsMargins(_SIDE, scaled(_HEADER_HEIGHT), 4, 6)
         layout.addWidget(self._text)
         self._header = self._make_header(language)
 
@@ -61,13 +61,15 @@ class CodeView(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The header is as wide as the block."""
         super().resizeEvent(event)
-        self._header.resize(self.width(), _HEADER_HEIGHT)
+        self._header.resize(self.width(), scaled(_HEADER_HEIGHT))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """New colours."""
+        """New colours and sizes."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange and self._colors is not colors():
             self._colors = colors()
+            self._header.resize(self.width(), scaled(_HEADER_HEIGHT))
+            self._layout.setContentsMargins(_SIDE, scaled(_HEADER_HEIGHT), 4, 6)
             if self._highlighter:
                 self._highlighter.set_colors(self._colors)
 
@@ -113,11 +115,22 @@ class _CodeText(QPlainTextEdit):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
-        self.setFont(code_font())
+        set_kind(self, "code-text")
+        self.setFont(code_font())  # until the style sheet is applied
+        self._measure_anew()
+        self.horizontalScrollBar().rangeChanged.connect(lambda _low, _high: self.fit())
+        self.fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Another font, which the style sheet names: measure again."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._measure_anew()
+
+    def _measure_anew(self) -> None:
         self.setTabStopDistance(4 * QFontMetrics(code_font()).horizontalAdvance(" "))
         self._next_line = self.document().firstBlock()  # the first one that is not measured yet
         self._lines_height = 0.0
-        self.horizontalScrollBar().rangeChanged.connect(lambda _low, _high: self.fit())
         self.fit()
 
     def fit(self) -> None:
@@ -131,9 +144,11 @@ class _CodeText(QPlainTextEdit):
     def _text_height(self) -> float:
         """By geometry, not by counting lines: one with letters of another font may be taller."""
         layout, last = self.document().documentLayout(), self.document().lastBlock()
-        while self._next_line.blockNumber() < last.blockNumber():  # these are complete
-            self._lines_height += layout.blockBoundingRect(self._next_line).height()
-            self._next_line = self._next_line.next()
+        line, height = self._next_line, self._lines_height
+        while line.blockNumber() < last.blockNumber():  # these are complete
+            height += layout.blockBoundingRect(line).height()  # may lay out, and so come here again from within
+            line = line.next()
+        self._next_line, self._lines_height = line, height
         return self._lines_height + layout.blockBoundingRect(last).height()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802

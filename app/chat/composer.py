@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+import sys
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.generation import State
-from app.widgets import label, set_kind, set_style_property
+from app.widgets import ElidedLabel, set_kind, set_style_property
+from core.settings import SendKey
 
 _MOST_LINES = 8
 _FIELD_MARGIN = 2
 _FORCE_AFTER_MS = 3000
-_HINT = "Enter sends  ·  Shift+Enter new line  ·  Esc stops"
+_HINTS: dict[SendKey, str] = {
+    "enter": "Enter sends  ·  Shift+Enter new line  ·  Esc stops",
+    "ctrl+enter": "Ctrl+Enter sends  ·  Enter new line  ·  Esc stops",
+}
 
 
 class Composer(QFrame):
@@ -44,14 +49,21 @@ class Composer(QFrame):
         texts = QVBoxLayout()
         texts.setSpacing(4)
         texts.addWidget(self.field)
-        hint = label(_HINT, "muted")
-        hint.setIndent(_FIELD_MARGIN)
-        texts.addWidget(hint)
+        self._hint = ElidedLabel("muted")
+        self._hint.setIndent(_FIELD_MARGIN)
+        texts.addWidget(self._hint)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(18, 12, 12, 10)
         layout.setSpacing(12)
         layout.addLayout(texts, 1)
         layout.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
+        self.set_send_key("enter")
+
+    def set_send_key(self, key: SendKey) -> None:
+        """Which key sends the message; the other one begins a new line."""
+        self.field.send_key = key
+        keys = _HINTS[key]
+        self._hint.set_full_text(keys.replace("Ctrl+", "Command+") if sys.platform == "darwin" else keys)
         self._refresh()
 
     def set_state(self, state: State, accepts_message: bool) -> None:
@@ -94,7 +106,7 @@ class Composer(QFrame):
         else:
             text, kind = "Send", "primary"
             enabled = bool(self.field.toPlainText().strip())
-            name, tip = "Send the message", "Send (Enter)"
+            name, tip = "Send the message", f"Send ({self._hint.full_text().partition(' sends')[0]})"
         self.button.setText(text)
         self.button.setEnabled(enabled)
         self.button.setAccessibleName(name)
@@ -110,6 +122,7 @@ class MessageField(QPlainTextEdit):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.send_key: SendKey = "enter"
         self.setAccessibleName("Message")
         self.setPlaceholderText("Ask anything")
         self.setTabChangesFocus(True)
@@ -120,13 +133,20 @@ class MessageField(QPlainTextEdit):
         self._fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Enter sends. With Shift it breaks the line; while an input method composes it is the method's."""
+        """The send key sends, Enter otherwise breaks the line; while an input method composes it is the method's."""
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         composing = bool(self.textCursor().block().layout().preeditAreaText())
-        if not enter or (event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not composing):
+        control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        if not enter:
             super().keyPressEvent(event)
-        elif not composing:
+        elif composing:
+            return
+        elif control if self.send_key == "ctrl+enter" else not shift:
             self.submitted.emit()
+        else:
+            self.textCursor().insertBlock()
+            self.ensureCursorVisible()
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         """Tell the frame."""

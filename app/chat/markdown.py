@@ -25,7 +25,7 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from app.theme import CODE_PX, Colors, code_font
+from app.theme import Colors, code_font, scaled
 
 _LINE_HEIGHT_PERCENT = 140.0
 _PARAGRAPH_GAP_PX = 10
@@ -99,7 +99,7 @@ class MarkdownWriter:
         form.setTopMargin(0 if self._cursor.position() == 0 else 12)
         self._begin_block(form)
         text = self._text_format()
-        text.setProperty(QTextFormat.Property.FontPixelSize, _HEADING_PX.get(level, _SMALL_HEADING_PX))
+        text.setProperty(QTextFormat.Property.FontPixelSize, scaled(_HEADING_PX.get(level, _SMALL_HEADING_PX)))
         text.setFontWeight(QFont.Weight.DemiBold)
         self._inline(inline, text)
 
@@ -231,7 +231,7 @@ class MarkdownWriter:
     def _code_format(self, base: QTextCharFormat) -> QTextCharFormat:
         form = QTextCharFormat(base)
         form.setFontFamilies([code_font().family()])
-        form.setProperty(QTextFormat.Property.FontPixelSize, CODE_PX)
+        form.setProperty(QTextFormat.Property.FontPixelSize, code_font().pixelSize())
         form.setBackground(QColor(self._colors.inline_code))
         return form
 

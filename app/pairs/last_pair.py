@@ -23,6 +23,11 @@ def remember(pair: Pair) -> None:
         _log.warning("The chosen pair was not remembered: %s", error)
 
 
+def start_pair(chosen: Pair | None) -> Pair:
+    """The pair of the settings, where its models are still there; else as `first_pair`, and raises as it does."""
+    return chosen if chosen is not None and _is_there(chosen) else first_pair()
+
+
 def first_pair() -> Pair:
     """The pair used last, where its models are still there; else the demo pair. Raises `DemoTargetMissing`."""
     path = state_dir() / _FILE
@@ -31,6 +36,8 @@ def first_pair() -> Pair:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         _log.warning("The pair used last is not known: %s", error)
         pair = None
-    if pair is not None and all(os.path.exists(place) for place in (pair.target, pair.draft) if place):
-        return pair
-    return demo_pair()
+    return pair if pair is not None and _is_there(pair) else demo_pair()
+
+
+def _is_there(pair: Pair) -> bool:
+    return all(os.path.exists(place) for place in (pair.target, pair.draft) if place)

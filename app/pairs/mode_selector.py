@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
 
-from app.theme import colors
+from app.combo_box import ComboBox
 from core.protocol import MODES, Mode
-
-_ARROW_RIGHT_PX = 16
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ def mode_label(mode: Mode, devices: Devices) -> str:
     return labels[mode]
 
 
-class ModeSelector(QComboBox):
+class ModeSelector(ComboBox):
     """Offers modes; remembers what the user chose while a pair without that mode is loaded."""
 
     mode_chosen = Signal(str)
@@ -72,14 +69,11 @@ class ModeSelector(QComboBox):
         self.setCurrentIndex(self._modes.index(mode))
         self._on_activated(self.currentIndex())
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """The style sheet takes the arrow away, so draw one."""
-        super().paintEvent(event)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(QColor(colors().muted), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-        x, y = self.width() - _ARROW_RIGHT_PX, self.height() / 2 + 2
-        painter.drawPolyline([QPointF(x - 4, y - 4), QPointF(x, y), QPointF(x + 4, y - 4)])
+    def prefer(self, mode: Mode) -> None:
+        """Choose a mode, now or as soon as a pair has it."""
+        self._chosen = mode
+        self._fill()
+        self.mode_chosen.emit(mode)
 
     def _fill(self) -> None:
         self.clear()

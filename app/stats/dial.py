@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.stats.words import MISSING
-from app.theme import NUMBER_PX, SMALL_PX, colors, sized
+from app.theme import NUMBER_PX, SMALL_PX, colors, scaled, sized
 
 _WIDTH, _HEIGHT = 128, 132
 _ARC_PX = 9
@@ -57,11 +57,12 @@ class Dial(QWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Always the same size, so that nothing moves when numbers change."""
-        return QSize(_WIDTH, _HEIGHT)
+        return QSize(scaled(_WIDTH), scaled(_HEIGHT))
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Draw the dial."""
         painter = QPainter(self)
+        painter.scale(self.width() / _WIDTH, self.height() / _HEIGHT)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         side = _WIDTH - 2 * _ARC_PX
         box = QRectF(_ARC_PX, _ARC_PX, side, side)

@@ -56,6 +56,8 @@ def costs_of(
     """What is known of the loaded pair from an earlier time, or is measured now. Raises as `measure_costs` does."""
     runtime = programs.runs_on if programs else "none"
     threads = f"{usable_cores()} cores, {os.environ.get('OPENBLAS_NUM_THREADS')}"
+    if programs is not None and programs.threads:
+        threads += f", {programs.threads} for the draft"
     about = [_MEASURE, version("mlx"), ane.version(), runtime, str(mx.default_device()), repr(BLAS), threads]
     path = costs_file([Path(part) for part in (pair.target, pair.draft) if part], about)
     most_rows = next((drafter.block_size for drafter in drafters.values()), LOOKUP_ROWS)

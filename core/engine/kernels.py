@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,8 +33,10 @@ from core.kernel_messages import (
     PlaceKernels,
     ProgramPlacement,
 )
-from core.paths import kernels_dir
+from core.kernels_folder import kernels_dir
 from core.protocol import Event
+
+log = logging.getLogger("mirror_sd.kernels")
 
 IsCancelled = Callable[[], bool]
 Tell = Callable[..., None]
@@ -56,6 +60,29 @@ def answer(request: KernelRequest, cancelled: IsCancelled) -> Iterator[Event]:
             with _errors_of_ane():
                 cleaned = _clean(request)
             yield cleaned
+
+
+def keep_below(limit_bytes: int, draft: str | None) -> None:
+    """Remove the kernels used longest ago until the rest fits; those made of the folder `draft` stay. 0: no limit.
+
+    What cannot be removed is logged: it is no reason not to answer.
+    """
+    if not limit_bytes:
+        return
+    try:
+        entries = [_entry(kernels) for kernels in ane.list_kernels(kernels_dir())]
+        entries.sort(key=lambda entry: (entry.draft == draft, entry.last_used_s), reverse=True)
+        sizes = itertools.accumulate(entry.bytes for entry in entries)
+        over = [
+            entry.key
+            for entry, size in zip(entries, sizes, strict=True)
+            if size > limit_bytes and (draft is None or entry.draft != draft)
+        ]
+        if over:
+            freed = ane.remove_kernels(kernels_dir(), over)
+            log.info("Removed %d prepared kernels, %d bytes: the settings allow %d.", len(over), freed, limit_bytes)
+    except ane.AneError as error:
+        log.warning("Prepared kernels could not be removed: %s", error)
 
 
 def _working(work: Callable[[Tell], Event], cancelled: IsCancelled) -> Iterator[Event]:

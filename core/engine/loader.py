@@ -24,7 +24,7 @@ from core.engine.drafter_mlx import MlxDrafter
 from core.engine.gguf import load_gguf
 from core.engine.loading import Loading
 from core.engine.numerics import require_sound
-from core.engine.prefix_store import usual_limit_bytes
+from core.engine.prefix_store import limit_bytes
 from core.engine.programs import MADE, Programs, load_programs
 from core.engine.sampling import Sampler
 from core.engine.session import Session
@@ -37,6 +37,7 @@ from core.errors import Cancelled, DraftStopped, MissingFile, UnreadableModel, U
 from core.kernel_messages import KernelProgress
 from core.pairs import Pair
 from core.protocol import GenerateOptions, LoadPart, Mode, Progress
+from core.settings import Settings
 
 _T = TypeVar("_T")
 
@@ -88,24 +89,27 @@ class LoadedPair:
 
 
 def load_pair(
-    pair: Pair, cancelled: Callable[[], bool], loading: Loading | None = None
+    pair: Pair, cancelled: Callable[[], bool], loading: Loading | None = None, settings: Settings | None = None
 ) -> Generator[Progress, None, LoadedPair]:
-    """Load a pair and warm it up; yields progress and returns the pair.
+    """Load a pair and warm it up; yields progress and returns the pair. `settings` limit context, threads and memory.
 
     `loading` tells how far it is, where that is a part of something longer. Raises `MissingFile`, `UnreadableModel`,
     `UnsupportedModel`, `PairMismatch`, `UnsupportedCache`, and `Cancelled` between stages and within the long ones.
     """
     loading = loading or Loading(load_parts(pair))
     target, tokenizer = yield from _part(loading, "target", cancelled, lambda: load_target(Path(pair.target)))
+    settings = settings or Settings()
+    if settings.context_limit:
+        target.context_length = min(target.context_length, settings.context_limit)
     drafter = None
     if pair.draft is not None:
         folder, dtype = Path(pair.draft), mx.float32 if on_cpu() else None
         drafter = yield from _part(loading, "draft", cancelled, lambda: load_drafter(folder, target, dtype))
-    session = Session(target, drafter, usual_limit_bytes())
+    session = Session(target, drafter, limit_bytes(settings.prefix_cache_mb))
     loaded = LoadedPair(pair, target, tokenizer, drafter, session, PlainCost())
     try:
         if drafter is not None:
-            yield from _add_programs(loaded, loading, cancelled)
+            yield from _add_programs(loaded, loading, cancelled, settings.draft_threads)
         yield from _part(loading, "plain", cancelled, lambda: _warm_up(loaded, cancelled))
         yield from _part(loading, "costs", cancelled, lambda: _calibrate(loaded, cancelled))
     except BaseException:
@@ -133,7 +137,9 @@ def load_pair_now(pair: Pair) -> LoadedPair:
             return loaded
 
 
-def _add_programs(loaded: LoadedPair, loading: Loading, cancelled: Callable[[], bool]) -> Generator[Progress]:
+def _add_programs(
+    loaded: LoadedPair, loading: Loading, cancelled: Callable[[], bool], threads: int
+) -> Generator[Progress]:
     """Give the pair its draft's programs; where they cannot be made or are not the draft, say why they are missing."""
     assert loaded.pair.draft is not None
     assert loaded.drafter is not None
@@ -148,6 +154,7 @@ def _add_programs(loaded: LoadedPair, loading: Loading, cancelled: Callable[[], 
 
     try:
         loaded.programs = yield from beside(work, cancelled)
+        loaded.programs.threads = threads
         require_sound(loaded.programs.drafter, loaded.drafter, target)
     except ane.AneError as error:
         _give_up_programs(loaded, error)

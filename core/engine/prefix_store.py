@@ -9,7 +9,6 @@ states alone before tokens that others share.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -24,20 +23,13 @@ SEGMENT_TOKENS = 512
 """Of a node at most: as much is forgotten at once."""
 _LONG_AGO = 1 << 40
 """More than anything is ever used."""
-LIMIT_VARIABLE = "MIRROR_SD_PREFIX_CACHE_MB"
-"""Names the environment variable with the limit in megabytes; 0 holds nothing."""
-_USUAL_LIMIT_MB = 1024
 _FREE_SHARE = 4
 """No more than one part in so many of the memory that is free when a pair is loaded."""
 
 
-def usual_limit_bytes() -> int:
-    """How much may be held on this machine, once a pair is loaded."""
-    wanted = os.environ.get(LIMIT_VARIABLE, "")
-    if wanted and not wanted.isdecimal():
-        log.warning("%s is %r, which is no number of megabytes: %d is taken.", LIMIT_VARIABLE, wanted, _USUAL_LIMIT_MB)
-    limit_mb = int(wanted) if wanted.isdecimal() else _USUAL_LIMIT_MB
-    return min(limit_mb * 1_000_000, psutil.virtual_memory().available // _FREE_SHARE)
+def limit_bytes(wanted_mb: int) -> int:
+    """How much may be held on this machine, once a pair is loaded, where the user allows so much."""
+    return min(wanted_mb * 1_000_000, psutil.virtual_memory().available // _FREE_SHARE)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from core.engine.drafter_ane import AneDrafter
 from core.engine.selector import CandidateSelector
 from core.engine.target import Target
 from core.kernel_messages import Precision
+from core.kernels_folder import kernels_dir
 from core.machine import usable_cores
-from core.paths import kernels_dir
 
 log = logging.getLogger("mirror_sd.programs")
 
@@ -43,6 +43,8 @@ class Programs:
     """The runtime that has the programs. Of Core ML, ask `ane.Program.placement` which device it uses."""
     origin: str = ""
     """Whether they were there already, and why not; a sentence."""
+    threads: int = 0
+    """Of the processor, that the user gives them; 0 leaves it to `share_processor`."""
     thread: DraftThread = field(default_factory=DraftThread)
     outcomes: Outcomes = field(default_factory=Outcomes)
     budget: Budget = field(init=False)
@@ -56,7 +58,7 @@ class Programs:
         if self.runs_on == "coreml":
             return
         cores = usable_cores()
-        self.runtime.threads = max(1, cores // 2) if share else cores
+        self.runtime.threads = self.threads or (max(1, cores // 2) if share else cores)
 
     @cached_property
     def device(self) -> str:

@@ -35,6 +35,7 @@ from core.protocol import (
     Unload,
     Unloaded,
 )
+from core.settings import Settings
 
 if TYPE_CHECKING:
     from core.engine.loader import LoadedPair
@@ -45,7 +46,9 @@ IsCancelled = Callable[[], bool]
 class Service:
     """One worker's state: at most one loaded pair, and the engine lock while there is one."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, read_settings: Callable[[], Settings] = Settings) -> None:
+        """`read_settings` is asked at each load."""
+        self._read_settings = read_settings
         self._lock = EngineLock(owner)
         self._loaded: LoadedPair | None = None
         self._load_s = 0.0
@@ -103,9 +106,10 @@ class Service:
         from core.engine.loader import load_pair, load_parts
         from core.engine.loading import Loading
 
+        settings = self._read_settings()
         loading = Loading((*load_parts(pair), *(("check",) if check else ())), f"{pair.target}\n{pair.draft}")
         try:
-            self._loaded = yield from load_pair(pair, cancelled, loading)
+            self._loaded = yield from load_pair(pair, cancelled, loading, settings)
         finally:
             if self._loaded is None:
                 self._unload()
@@ -115,6 +119,7 @@ class Service:
             self._loaded.verdict = yield from first_check(self._loaded, loading, cancelled)
         loading.keep()
         self._load_s = time.perf_counter() - began_s
+        kernels.keep_below(settings.kernels_limit_gb * 10**9, pair.draft)
 
     def _loaded_event(self) -> Loaded:
         loaded = self._pair()

@@ -136,7 +136,7 @@ class Session:
         if len(prompt) >= self.target.context_length:
             raise PromptTooLong(
                 f"The conversation has {len(prompt):,} tokens; this model reads {self.target.context_length:,}.",
-                "Start a new chat, or shorten the message.",
+                "Start a new chat, shorten the message, or raise the limit in the settings where one is set.",
             )
 
     def _read(self, prompt: Sequence[int], cancelled: Callable[[], bool], shared: int) -> Iterator[int]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from core.formats.draft_config import DraftConfig
+from core.kernels_folder import kernels_dir
 from core.pairs.memory import program_bytes
-from core.paths import kernels_dir
 from core.units import size
 
 log = logging.getLogger("mirror_sd.pairs")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +23,11 @@ from app.engine import Engine
 from app.generation import Generation
 from app.main_window import MainWindow
 from app.pairs.sources import PairSources
-from app.theme import Theme
+from app.settings.model import SettingsModel
+from app.surroundings import Surroundings
+from app.theme import BODY_PX, CODE_PX, Theme
 from core.pairs import Pair
+from core.paths import settings_file
 from helpers.window import PAIR, WAIT_MS, MakeGeneration, OpenWindow, stand_in
 
 
@@ -42,9 +46,10 @@ def _theme(qapp: QApplication) -> Theme:
 
 @pytest.fixture
 def theme(_theme: Theme) -> Iterator[Theme]:
-    """The application's theme, dark again after each test."""
+    """The application's theme, dark and in the usual sizes again after each test."""
     yield _theme
     _theme.set_scheme("dark")
+    _theme.set_sizes(BODY_PX, CODE_PX)
 
 
 @pytest.fixture
@@ -94,6 +99,42 @@ def open_window(qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> Iterator[OpenW
         close(window, qtbot, loop)
         window.close_now()
         window.deleteLater()
+
+
+@pytest.fixture
+def file(home: Path) -> Path:  # noqa: ARG001
+    return settings_file()
+
+
+@pytest.fixture
+def stored(file: Path) -> Callable[[], dict[str, object]]:
+    """What the file holds now."""
+    return lambda: json.loads(file.read_text()) if file.exists() else {}
+
+
+@pytest.fixture
+def open_around(
+    open_window: OpenWindow, theme: Theme, file: Path, loop: asyncio.AbstractEventLoop, qtbot: QtBot
+) -> Iterator[Callable[..., Surroundings]]:
+    """Opens windows with their surroundings: first what the settings file holds, then what `open_window` takes."""
+    opened: list[Surroundings] = []
+
+    def open_(values: dict[str, object] | None = None, *options: str, **others: object) -> Surroundings:
+        if values is not None:
+            file.write_text(json.dumps(values))
+        settings = SettingsModel()
+        settings.look_again()
+        window = open_window(*options, **others)
+        opened.append(Surroundings(window, window._engine, settings, theme))
+        window.activateWindow()
+        qtbot.waitUntil(window.isActiveWindow)
+        return opened[-1]
+
+    yield open_
+    for around in opened:
+        task = loop.create_task(around.close())
+        qtbot.waitUntil(task.done, timeout=WAIT_MS)
+        task.result()
 
 
 def close(owner: Generation | MainWindow, qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,17 @@ ACTIONS = {
     "after a copy": f"self.once_answering(lambda: (self.transcript.answer.copy_markdown(), {CLOSE}))",
     "twice": f"self.once_answering(lambda: ({CLOSE}, self.close()))",
 }
+
+
+@pytest.fixture(autouse=True)
+def never_asked(home: Path) -> None:
+    """Closing in the middle of an answer asks a question, unless the settings say otherwise."""
+    choose(home, ask_before_quitting=False)
+
+
+def choose(home: Path, **settings: object) -> None:
+    (home / "config").mkdir(parents=True, exist_ok=True)
+    (home / "config" / "settings.json").write_text(json.dumps(settings))
 
 
 def start(action: str, *options: str) -> subprocess.Popen[str]:
@@ -136,3 +148,55 @@ def test_terminal_commands_do_not_load_qt() -> None:
 def test_a_wrong_theme_gets_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err == "mirror-sd: --theme takes one of: system, light, dark.\n"
+
+
+def test_a_signal_asks_nobody(home: Path) -> None:
+    choose(home, ask_before_quitting=True)
+    process = start("self.once_answering(lambda: self.tell('answering'))", "--answer", LONG, "--steps-per-second", "20")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("answering")
+    os.kill(process.pid, signal.SIGTERM)
+    ended_well(process)
+
+
+def test_a_window_that_is_closed_in_mid_answer_asks_and_quits_when_told_to(home: Path) -> None:
+    choose(home, ask_before_quitting=True)
+    agree = (
+        "[b.click() for w in application.QApplication.topLevelWidgets() if w.metaObject().className() == 'QMessageBox'"
+        " for b in w.buttons() if b.text() == 'Quit']"
+    )
+    close = f"(self.close(), print('asked', self.isVisible(), flush=True), {agree})"
+    process = start(f"self.once_answering(lambda: {close})", "--answer", LONG, "--steps-per-second", "20")
+    assert "asked True" in ended_well(process)
+
+
+def test_a_crash_is_told_at_the_next_start_and_a_clean_end_is_not(home: Path) -> None:
+    crash = start("import faulthandler; self.once_answering(lambda: faulthandler._sigabrt())")
+    crash.communicate(timeout=30)
+    assert crash.returncode == -signal.SIGABRT
+    look = "QTimer.singleShot(500, lambda: (print(self.notice.report()), self.close()))"
+    told = ended_well(start(look))
+    assert "EndedUnexpectedly: Mirror SD ended unexpectedly the last time" in told
+    assert "Fatal Python error: Aborted" in told
+    assert "in <lambda>" in told
+    assert "EndedUnexpectedly" not in ended_well(start(look))
+    assert len(list((home / "state" / "crash").glob("ended *.txt"))) == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_window_opens_in_the_colours_of_the_settings(home: Path, scheme: str) -> None:
+    choose(home, theme=scheme, text_px=20)
+    driver = DRIVER.replace('run("dark", ', "run(").replace(
+        "{action}", "print(self.palette().window().color().name(), self.font().pixelSize()); self.close()"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", driver, *stand_in()], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert process.stdout.split() == [{"light": "#ffffff", "dark": "#17181c"}[scheme], "20"]
+
+
+def test_a_damaged_settings_file_is_told_and_the_window_opens(home: Path) -> None:
+    choose(home)
+    (home / "config" / "settings.json").write_text("{")
+    told = ended_well(start("QTimer.singleShot(500, lambda: (print(self.notice.report()), self.close()))"))
+    assert "CorruptSettings" in told

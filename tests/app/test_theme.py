@@ -55,11 +55,11 @@ def test_graphics_have_the_contrast_of_wcag_aa(colors: Colors, graphic: str, gro
 
 def test_the_scheme_can_be_chosen_and_followed(theme: Theme, qapp: QApplication) -> None:
     theme.set_scheme("light")
-    assert colors() is LIGHT
+    assert colors() == LIGHT
     assert qapp.palette().color(QPalette.ColorRole.Window).name() == LIGHT.window
     assert LIGHT.border in qapp.styleSheet()
     theme.set_scheme("dark")
-    assert colors() is DARK
+    assert colors() == DARK
     assert DARK.border in qapp.styleSheet()
     theme.set_scheme("system")
     assert colors() in (DARK, LIGHT)

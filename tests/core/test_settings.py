@@ -7,6 +7,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 
+from core.pairs import Pair
 from core.protocol import MODES, Mode
 from core.settings import DECLARATIONS, Settings, is_allowed
 
@@ -31,7 +32,8 @@ def test_a_declaration_tells_what_a_page_shows(declaration):
         assert all(label for _, label in declaration.choices)
     else:
         assert declaration.choices == ()
-        assert {"switch": bool, "whole number": int, "number": float, "text": str}[declaration.kind] is kind
+        kinds = {"switch": bool, "whole number": int, "number": float, "text": str, "pair": Pair | None}
+        assert kinds[declaration.kind] == kind
     if declaration.kind in ("whole number", "number"):
         assert is_allowed(declaration.name, declaration.least)
         assert is_allowed(declaration.name, declaration.greatest)
@@ -49,6 +51,8 @@ def test_a_declaration_tells_what_a_page_shows(declaration):
         ("models_folder", "~/models"),
         ("temperature", 1),
         ("system_prompt", "a\nb 🎉"),
+        ("pair", None),
+        ("pair", Pair("Mine", "/a/target", "/a/draft")),
     ],
 )
 def test_good_values_are_allowed(name, value):
@@ -75,6 +79,8 @@ def test_good_values_are_allowed(name, value):
         ("models_folder", "/a\0b"),
         ("models_folder", "/a\ud800"),
         ("system_prompt", ["a"]),
+        ("pair", "demo"),
+        ("pair", {"name": "Mine"}),
         ("system_prompt", object()),
     ],
 )

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from core.errors import BadRequest, SettingsNotSaved
 from core.lock import held_alone
+from core.pairs import Pair
 from core.settings import DECLARATIONS, Settings
-from core.settings_file import SettingsFile
+from core.settings_file import SettingsFile, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGE = """
@@ -55,6 +56,14 @@ def test_without_a_file_the_defaults_stand_and_none_is_made(path):
     file, problems = loaded(path)
     assert (file.settings, problems) == (Settings(), ())
     assert not path.exists()
+
+
+def test_a_pair_is_saved_and_there_again(path):
+    pair = Pair("Mine", "/a/target", None)
+    file, _ = loaded(path)
+    assert file.save(replace(file.settings, pair=pair)).pair == pair
+    assert loaded(path)[0].settings == Settings(pair=pair)
+    assert read_settings(path).pair == pair
 
 
 def test_what_is_saved_is_there_again_and_nothing_else(path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.engine import prefix_store
 from core.engine.cache_copies import EndState, join_rows, slice_rows
-from core.engine.prefix_store import LIMIT_VARIABLE, PrefixStore, usual_limit_bytes
+from core.engine.prefix_store import PrefixStore, limit_bytes
 
 PLENTY = 1_000_000
 ROW_BYTES = 4
@@ -204,15 +204,14 @@ def copy_of_much(first, end):
     return slice_rows(((whole,),), first, end)
 
 
-@pytest.mark.parametrize(("value", "limit_mb"), [("", 1024), ("0", 0), ("7", 7), ("much", 1024), ("-3", 1024)])
-def test_the_limit_comes_from_the_environment(monkeypatch, value, limit_mb):
-    monkeypatch.setenv(LIMIT_VARIABLE, value)
+@pytest.mark.parametrize("wanted_mb", [0, 7, 1024])
+def test_as_much_is_held_as_the_user_allows(monkeypatch, wanted_mb):
     free = psutil.virtual_memory()._replace(available=100_000_000_000)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
-    assert usual_limit_bytes() == limit_mb * 1_000_000
+    assert limit_bytes(wanted_mb) == wanted_mb * 1_000_000
 
 
 def test_no_more_than_a_quarter_of_the_free_memory_is_held(monkeypatch):
     free = psutil.virtual_memory()._replace(available=400_000)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
-    assert usual_limit_bytes() == 100_000
+    assert limit_bytes(1024) == 100_000

@@ -15,8 +15,8 @@ from core.engine.loader import load_pair_now
 from core.engine.programs import Programs, load_programs, main_device
 from core.engine.target import Target
 from core.errors import Cancelled
+from core.kernels_folder import kernels_dir
 from core.pairs import Pair
-from core.paths import kernels_dir
 from helpers.random_drafts import small_draft
 from helpers.tiny import tiny_config, tiny_target
 

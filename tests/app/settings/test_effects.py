@@ -1,0 +1,197 @@
+"""Every setting does what it says, at once, in a real window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QLabel, QTextBrowser
+from pytestqt.qtbot import QtBot
+
+from app.chat.code import CodeView
+from app.engine import PairState
+from app.generation import State
+from app.main_window import MainWindow
+from app.pairs.last_pair import remember, start_pair
+from app.pairs.sources import user_sources
+from app.settings.effects import READ_WHEN_NEEDED
+from app.surroundings import Surroundings
+from app.theme import LIGHT, Theme
+from core.pairs import Pair, demo_pair
+from core.protocol import Generate, GenerateOptions
+from core.settings import DECLARATIONS
+from helpers.window import WAIT_MS
+
+OpenAround = Callable[..., Surroundings]
+Control = Qt.KeyboardModifier.ControlModifier
+ANSWER = "# Title\n\nSome `code` and text.\n\n```python\nprint(1)\nprint(2)\n```\n\nEnd."
+
+
+def window_of(around: Surroundings, qtbot: QtBot) -> MainWindow:
+    window = around._window
+    qtbot.waitUntil(lambda: window.pair_button.state_text == "ready", timeout=WAIT_MS)
+    return window
+
+
+def answered(window: MainWindow, qtbot: QtBot, text: str = "Hi") -> str:
+    with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS):
+        assert window.generation.send(text)
+    qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
+    assert window.transcript.answer is not None
+    return window.transcript.answer.source
+
+
+def test_every_setting_has_an_effect_or_is_read_when_needed(open_around: OpenAround) -> None:
+    effects = set(open_around()._effects.effects)
+    assert effects | READ_WHEN_NEEDED == {declaration.name for declaration in DECLARATIONS}
+    assert not effects & READ_WHEN_NEEDED
+
+
+def test_colours_change_at_once(open_around: OpenAround, theme: Theme) -> None:
+    around = open_around()
+    assert around._window.palette().color(QPalette.ColorRole.Window) != QColor(LIGHT.window)
+    around.settings.set("theme", "light")
+    assert around._window.palette().color(QPalette.ColorRole.Window) == QColor(LIGHT.window)
+    theme.set_scheme("dark")
+
+
+def test_text_and_code_grow_at_once_what_is_shown_already_too(open_around: OpenAround, qtbot: QtBot) -> None:
+    around = open_around(None, "--answer", ANSWER, "--steps-per-second", "1000")
+    window = window_of(around, qtbot)
+    answered(window, qtbot)
+    code = window.transcript.findChild(CodeView)
+    prose = next(view for view in window.transcript.findChildren(QTextBrowser) if "Title" in view.toPlainText())
+    height, code_height = prose.height(), code._text.height()
+    muted = next(each for each in window.composer.findChildren(QLabel) if "sends" in each.text())
+    around.settings.set("text_px", 28)
+    around.settings.set("code_px", 26)
+    qtbot.waitUntil(lambda: prose.height() > 1.7 * height and code._text.height() > 1.7 * code_height)
+    title = prose.document().firstBlock().begin().fragment().charFormat()  # type: ignore[attr-defined]
+    assert title.font().pixelSize() == 40
+    assert window.composer.field.fontInfo().pixelSize() == 28
+    assert muted.fontInfo().pixelSize() == 24
+    assert code._text.fontInfo().pixelSize() == 26
+    assert window.panel.speed.sizeHint().width() == 256
+
+
+def test_keys_change_the_size_of_text_and_code(open_around: OpenAround, qtbot: QtBot) -> None:
+    around = open_around()
+    window = around._window
+    for key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_Minus, Qt.Key.Key_Plus):
+        qtbot.keyClick(window, key, Control)
+    assert (around.settings.values.text_px, around.settings.values.code_px) == (16, 15)
+    around.settings.set("text_px", 40)
+    qtbot.keyClick(window, Qt.Key.Key_Plus, Control)
+    assert (around.settings.values.text_px, around.settings.values.code_px) == (40, 16)
+    assert not window.notice.isVisible()
+    qtbot.keyClick(window, Qt.Key.Key_0, Control)
+    assert (around.settings.values.text_px, around.settings.values.code_px) == (14, 13)
+
+
+def test_the_send_key_can_be_control_and_enter(open_around: OpenAround, qtbot: QtBot) -> None:
+    around = open_around({"send_key": "ctrl+enter"}, "--echo")
+    window = window_of(around, qtbot)
+    field = window.composer.field
+    qtbot.keyClicks(field, "one")
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    qtbot.keyClicks(field, "two")
+    assert field.toPlainText() == "one\ntwo"
+    qtbot.keyClick(field, Qt.Key.Key_Return, Control)
+    assert field.toPlainText() == ""
+    qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
+    around.settings.set("send_key", "enter")
+    qtbot.keyClicks(field, "three")
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    assert field.toPlainText() == ""
+
+
+def test_answers_are_asked_for_with_prompt_temperature_and_length(open_around: OpenAround, qtbot: QtBot) -> None:
+    around = open_around({"temperature": 0.5, "max_tokens": 77, "mode": "plain"}, "--echo")
+    window = window_of(around, qtbot)
+    around.settings.set("system_prompt", "Be brief.")
+    sent: list[Generate] = []
+    send = window._engine.send
+
+    async def watched(request: Generate) -> object:
+        sent.append(request)
+        return await send(request)
+
+    window._engine.send = watched  # type: ignore[method-assign, assignment]
+    assert answered(window, qtbot).startswith("system: Be brief.")
+    assert sent[0].options == GenerateOptions(mode="plain", temperature=0.5, max_tokens=77)
+    around.settings.set("system_prompt", "")
+    assert answered(window, qtbot, "More").startswith("user: Hi")
+
+
+def test_a_new_chat_begins_in_the_mode_of_the_settings(open_around: OpenAround, qtbot: QtBot) -> None:
+    around = open_around({"mode": "plain"})
+    window = window_of(around, qtbot)
+    assert (window.mode_selector.mode, window.generation.mode) == ("plain", "plain")
+    window.mode_selector.choose("auto")
+    assert window.generation.mode == "auto"
+    window.new_chat.click()
+    assert (window.mode_selector.mode, window.generation.mode) == ("plain", "plain")
+    around.settings.set("mode", "gpu")
+    assert window.generation.mode == "gpu"
+
+
+def test_settings_of_the_engine_end_it_when_idle_and_the_next_message_starts_another(
+    open_around: OpenAround, qtbot: QtBot
+) -> None:
+    around = open_around(None, "--answer", "word " * 40, "--steps-per-second", "40")
+    window = window_of(around, qtbot)
+    before = window._engine.worker_pid
+    window.generation.send("Hi")
+    qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
+    with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS) as ended:
+        around.settings.set("target_threads", 1)
+        assert window._engine.worker_pid == before
+    assert ended.args is not None
+    assert ended.args[0].done is not None
+    assert len(ended.args[0].text.split()) == 40
+    qtbot.waitUntil(lambda: window._engine.worker_pid is None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window._engine.status.state is PairState.NOT_READY, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
+    answered(window, qtbot)
+    assert window._engine.worker_pid not in (None, before)
+
+
+def test_the_hub_is_reached_as_the_settings_say(open_around: OpenAround, qtbot: QtBot, tmp_path: Path) -> None:
+    around = open_around()
+    window = window_of(around, qtbot)
+    window.open_picker()
+    first = window.picker
+    around.settings.set("hub_endpoint", "https://mirror.example.org/")
+    around.settings.set("proxy", "http://localhost:3128")
+    around.settings.set("models_folder", str(tmp_path / "models"))
+    qtbot.waitUntil(lambda: window.picker is None, timeout=WAIT_MS)
+    hub = user_sources().hub
+    assert (hub.endpoint, hub.proxy) == ("https://mirror.example.org", "http://localhost:3128")
+    assert hub.cache_dir == tmp_path / "models"
+    window.open_picker()
+    assert window.picker is not None
+    assert window.picker is not first
+    assert window._pairs is not None
+    assert window._pairs._sources.hub == hub
+
+
+def test_the_pair_of_the_settings_is_loaded_while_its_files_are_there(home: Path, tmp_path: Path) -> None:  # noqa: ARG001
+    (tmp_path / "target").mkdir()
+    mine = Pair("Mine", str(tmp_path / "target"), None)
+    assert start_pair(mine) == mine
+    assert start_pair(msgspec.structs.replace(mine, target="/gone")) == demo_pair()
+    remember(mine)
+    assert start_pair(None) == mine
+    assert start_pair(demo_pair()) == demo_pair()
+
+
+def test_the_simple_window_reaches_parts_that_know_of_it(open_around: OpenAround) -> None:
+    around = open_around()
+    told: list[bool] = []
+    around._window.panel.set_simple = told.append  # type: ignore[attr-defined]
+    around.settings.set("simple", True)
+    around.settings.set("simple", False)
+    assert told == [True, False]
