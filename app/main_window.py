@@ -23,10 +23,11 @@ from app.pairs.last_pair import remember
 from app.pairs.mode_selector import Devices, ModeSelector
 from app.pairs.pair_button import PairButton
 from app.stats import words
-from app.stats.figures import FiguresModel, verdict
+from app.stats.figures import FiguresModel
 from app.stats.panel import StatsPanel
+from app.stats.verdict_chip import VerdictChip
 from app.theme import COLUMN_WIDTH, GAP
-from app.widgets import ElidedLabel, set_kind, set_style_property
+from app.widgets import set_kind
 from core.errors import DemoTargetMissing, Problem
 from core.pairs import Pair
 from core.paths import state_dir
@@ -65,7 +66,7 @@ class MainWindow(QMainWindow):
         self.generation = Generation(engine, choose_pair, self)
         self.pair_button = PairButton()
         self.mode_selector = ModeSelector()
-        self.verdict = ElidedLabel("chip")
+        self.verdict = VerdictChip()
         self.new_chat = _button("New chat", "Begin a new conversation (Ctrl+N)")
         self.panel_toggle = _button("Statistics", "Show or hide the statistics (Ctrl+Shift+S)")
         self.panel_toggle.setCheckable(True)
@@ -137,8 +138,11 @@ class MainWindow(QMainWindow):
         self.pair_button.unload_requested.connect(chat.unload)
         self.pair_button.choice_requested.connect(self.open_picker)
         self.mode_selector.mode_chosen.connect(chat.set_mode)
+        self.mode_selector.mode_chosen.connect(self._model.ask)
         self.new_chat.clicked.connect(chat.clear)
         self.panel_toggle.toggled.connect(self.panel.setVisible)
+        self.panel.scope_changed.connect(self._show_figures)
+        self.panel.problem_met.connect(self.show_problem)
         self.composer.submitted.connect(chat.send)
         self.composer.stop_requested.connect(chat.stop)
         self.transcript.suggestion_chosen.connect(chat.send)
@@ -275,6 +279,7 @@ class MainWindow(QMainWindow):
             self.mode_selector.set_modes(status.loaded.modes)
             self._set_devices(programs_on=status.loaded.programs_on)
         if status.state is not PairState.LOADING:
+            self.panel.show_loaded(status.loaded)
             self._model.loaded(status.loaded, time.monotonic())
             self._show_figures()
         self._show_waiting()
@@ -295,13 +300,9 @@ class MainWindow(QMainWindow):
         self._show_figures()
 
     def _show_figures(self) -> None:
-        figures = self._model.figures()
-        self.panel.show_figures(figures)
-        self.verdict.setVisible(figures.speed_up is not None)
-        if figures.speed_up is not None:
-            self.verdict.set_full_text(words.verdict_text(figures.speed_up))
-            self.verdict.setToolTip(words.verdict_sentence(figures.speed_up))
-            set_style_property(self.verdict, "verdict", verdict(figures.speed_up))
+        self.panel.show_figures(self._model.figures(self.panel.scope))
+        self.panel.show_record(self._model.record)
+        self.verdict.show_figures(self._model.figures())
 
     # ----------------------------------------------------------------- the pairs
 

@@ -46,6 +46,7 @@ QLabel[kind="chip"] { border: 1px solid $border; border-radius: 13px; padding: 4
 QLabel[kind="chip"][verdict="faster"] { color: $good; border-color: $good; }
 QLabel[kind="chip"][verdict="equal"] { color: $muted; }
 QLabel[kind="chip"][verdict="slower"] { color: $warn; border-color: $warn; }
+QLabel[kind="chip"][verdict="inactive"] { color: $bad; border-color: $bad; }
 
 QLabel[kind="tag"] { border: 1px solid $border; border-radius: 8px; padding: 2px 10px; font-size: 12px; }
 QLabel[kind="tag"][good="true"] { color: $good; border-color: $good; }
@@ -72,6 +73,14 @@ QPushButton[kind="quiet"] {
 }
 QPushButton[kind="quiet"]:hover { background: $hover; color: $text; }
 QPushButton[kind="quiet"]:focus { border-color: $accent; }
+QPushButton[kind="tool"] {
+    background: transparent; color: $muted; border: 1px solid transparent; padding: 2px 4px; font-size: 12px;
+    border-radius: 6px; min-width: 14px;
+}
+QPushButton[kind="tool"]:hover { background: $hover; color: $text; }
+QPushButton[kind="tool"]:focus { border-color: $accent; }
+QPushButton[kind="scope"] { padding: 3px 10px; font-size: 12px; color: $muted; }
+QPushButton[kind="scope"]:checked { color: $text; font-weight: 600; }
 QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
 QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
 

@@ -137,6 +137,10 @@ class SettingsNotSaved(MirrorError):
     """The disk did not take the settings."""
 
 
+class TraceNotWritten(MirrorError):
+    """The disk did not take the trace of an answer."""
+
+
 class EngineBusy(MirrorError):
     """Another window or terminal holds the engine."""
 
