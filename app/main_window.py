@@ -18,6 +18,7 @@ from app.chat.transcript import Transcript
 from app.commands import Commands
 from app.engine import Engine, PairState, PairStatus
 from app.generation import Answer, Generation, State
+from app.model_tools import ModelTools
 from app.notice import ProblemNotice
 from app.pairs.last_pair import remember
 from app.pairs.mode_selector import Devices, ModeSelector
@@ -60,7 +61,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Mirror SD")
         self.setMinimumSize(_SMALLEST)
         self._engine = engine
-        self._model = FiguresModel()
+        self._model = FiguresModel(lambda: self.mode_selector.mode)
         self._devices = Devices()
         self._may_close = False
         self.generation = Generation(engine, choose_pair, self)
@@ -138,7 +139,6 @@ class MainWindow(QMainWindow):
         self.pair_button.unload_requested.connect(chat.unload)
         self.pair_button.choice_requested.connect(self.open_picker)
         self.mode_selector.mode_chosen.connect(chat.set_mode)
-        self.mode_selector.mode_chosen.connect(self._model.ask)
         self.new_chat.clicked.connect(chat.clear)
         self.panel_toggle.toggled.connect(self.panel.setVisible)
         self.panel.scope_changed.connect(self._show_figures)
@@ -175,6 +175,7 @@ class MainWindow(QMainWindow):
         add("Model", "Choose a pair…", "Ctrl+P", self.open_picker)
         add("Model", "Load or unload the pair", "Ctrl+Shift+P", self.pair_button.click)
         add("Model", "Choose the mode", "Ctrl+Shift+M", self.mode_selector.showPopup)
+        self.tools = ModelTools(self._engine, self.commands, self)
         add("View", "Statistics", "Ctrl+Shift+S", self.panel_toggle.toggle)
         add("View", "Jump to the end", "Ctrl+J", self.transcript.scroll_to_end)
         if sys.platform == "darwin":  # not verified on a Mac
@@ -276,7 +277,7 @@ class MainWindow(QMainWindow):
         self.pair_button.show_status(status)
         self._tell_picker()
         if status.loaded is not None:
-            self.mode_selector.set_modes(status.loaded.modes)
+            self.mode_selector.set_loaded(status.loaded)
             self._set_devices(programs_on=status.loaded.programs_on)
         if status.state is not PairState.LOADING:
             self.panel.show_loaded(status.loaded)
@@ -292,6 +293,7 @@ class MainWindow(QMainWindow):
         self._devices = dataclasses.replace(self._devices, **known)
         self.mode_selector.set_devices(self._devices)
         self.panel.set_devices(self._devices)
+        self.tools.set_devices(self._devices)
 
     def _on_memory(self, rss_bytes: int | None) -> None:
         self._held_bytes = rss_bytes or 0
@@ -346,6 +348,7 @@ class MainWindow(QMainWindow):
         """Pause downloads, end the answer and the engine process."""
         if self._pairs is not None:
             await self._pairs.close()
+        await self.tools.close()
         await self.generation.close()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802

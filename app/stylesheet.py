@@ -48,6 +48,10 @@ QLabel[kind="chip"][verdict="equal"] { color: $muted; }
 QLabel[kind="chip"][verdict="slower"] { color: $warn; border-color: $warn; }
 QLabel[kind="chip"][verdict="inactive"] { color: $bad; border-color: $bad; }
 
+QLabel[kind="verdict"] { font-size: 13px; }
+QLabel[kind="verdict"][dress="good"] { color: $good; font-weight: 600; }
+QLabel[kind="verdict"][dress="bad"] { color: $bad; font-weight: 600; }
+
 QLabel[kind="tag"] { border: 1px solid $border; border-radius: 8px; padding: 2px 10px; font-size: 12px; }
 QLabel[kind="tag"][good="true"] { color: $good; border-color: $good; }
 
@@ -73,12 +77,12 @@ QPushButton[kind="quiet"] {
 }
 QPushButton[kind="quiet"]:hover { background: $hover; color: $text; }
 QPushButton[kind="quiet"]:focus { border-color: $accent; }
-QPushButton[kind="tool"] {
+QPushButton[kind="tiny"] {
     background: transparent; color: $muted; border: 1px solid transparent; padding: 2px 4px; font-size: 12px;
     border-radius: 6px; min-width: 14px;
 }
-QPushButton[kind="tool"]:hover { background: $hover; color: $text; }
-QPushButton[kind="tool"]:focus { border-color: $accent; }
+QPushButton[kind="tiny"]:hover { background: $hover; color: $text; }
+QPushButton[kind="tiny"]:focus { border-color: $accent; }
 QPushButton[kind="scope"] { padding: 3px 10px; font-size: 12px; color: $muted; }
 QPushButton[kind="scope"]:checked { color: $text; font-weight: 600; }
 QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
@@ -114,6 +118,24 @@ QTextBrowser, QPlainTextEdit { background: transparent; border: none; color: $te
 QPlainTextEdit[kind="detail"] {
     background: $code; border: 1px solid $border; border-radius: 6px; font-size: 12px; padding: 4px;
 }
+QTableWidget {
+    background: $panel; color: $text; border: 1px solid $border; border-radius: 8px; font-size: 13px;
+    selection-background-color: $selection; selection-color: $text; outline: none;
+}
+QTableWidget:focus { border: 1px solid $accent; }
+QTableWidget::item { padding: 4px 8px; }
+QHeaderView { background: $panel; }
+QHeaderView::section {
+    background: $panel; color: $muted; border: none; border-bottom: 1px solid $border; padding: 6px 8px;
+    font-size: 12px;
+}
+QSpinBox, QDoubleSpinBox {
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 8px; min-height: 18px;
+}
+QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
+QSpinBox:disabled, QDoubleSpinBox:disabled { color: $muted; }
+QPlainTextEdit[kind="prompt"] { background: $card; border: 1px solid $border; border-radius: 8px; padding: 4px; }
+QPlainTextEdit[kind="prompt"]:focus { border: 1px solid $accent; }
 QScrollArea { background: transparent; border: none; }
 QWidget[kind="transcript"] { background: $window; }
 

@@ -145,6 +145,14 @@ class EngineBusy(MirrorError):
     """Another window or terminal holds the engine."""
 
 
+class EngineTaken(MirrorError):
+    """Something else in this window uses the engine."""
+
+
+class NothingLoaded(MirrorError):
+    """There is no pair to do this with."""
+
+
 class WorkerStartFailed(MirrorError):
     """The engine process could not be started."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from app.pairs.mode_selector import why_missing
 from app.stats.step_record import AnswerRecord
 from app.stats.text_kind import TextKind, TextKinds
 from app.stats.totals import Comparison, Position, Totals
@@ -94,12 +95,14 @@ class Figures:
 class FiguresModel:
     """Collects events and gives `figures()`. Times of the caller's clock are in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked_mode: Callable[[], Mode] = lambda: "auto") -> None:
+        """`asked_mode` says in which mode an answer that begins is asked for."""
+        self._asked_mode = asked_mode
         self._loaded: Loaded | None = None
         self._memory_bytes: int | None = None
         self._top = _LEAST_DIAL
+        self._asked: Mode = "plain"
         self._saved: SavedFigures | None = None
-        self._next_mode: Mode = "auto"
         self.reset()
 
     # ------------------------------------------------------------ what happens
@@ -108,8 +111,7 @@ class FiguresModel:
         """A new conversation: nothing is known of an answer."""
         self._ended = True
         self._chat = Totals()
-        self.begin(now_s=0.0)
-        self._ended = True
+        self._clear(now_s=0.0)
         self._context_used: int | None = None
 
     def open_chat(self, saved: Iterable[SavedFigures]) -> None:
@@ -122,17 +124,16 @@ class FiguresModel:
         """Show a kept answer until the next one begins; None goes back to the last answer."""
         self._saved = saved
 
-    def ask(self, mode: Mode) -> None:
-        """The next answer is asked to be decoded in this mode."""
-        self._next_mode = mode
-
     def begin(self, now_s: float) -> None:
         """An answer has been asked for."""
         if not self._ended:  # it broke off
             self._end(None)
         self._ended = False
+        self._asked = self._asked_mode()
+        self._clear(now_s)
+
+    def _clear(self, now_s: float) -> None:
         self._saved = None
-        self._asked = self._next_mode
         self._begun_s = now_s
         self._first_token_s: float | None = None
         self._rate_points: deque[tuple[float, int]] = deque()
@@ -239,22 +240,14 @@ class FiguresModel:
         idle = len(drafted) >= _IDLE_LEAST and sum(drafted) <= _IDLE_SHARE * len(drafted)
         if self._asked == "plain" or not idle or self._loaded is None:
             return ""
-        if self._asked != "auto" or not self._loaded.block_size:
-            return why_missing(self._asked, self._loaded)
+        if reason := why_missing(self._asked, self._loaded):
+            return reason
+        if not self._loaded.block_size:
+            return "This pair has no draft."
         latest = self._changes[-1] if self._changes else None
         if latest is not None and latest.mode == "plain":
             return latest.reason
         return "By what was measured, no draft is expected to be faster than plain decoding here."
-
-
-def why_missing(mode: Mode, loaded: Loaded) -> str:
-    """Why the loaded pair cannot decode in this mode, as a sentence; empty where it can."""
-    for missing in loaded.missing:
-        if missing.mode == mode:
-            return missing.reason
-    if not loaded.block_size:
-        return "This pair has no draft."
-    return "" if mode in loaded.modes else "This pair does not have this mode."
 
 
 def _with_totals(known: Figures, totals: Totals, speed: float | None, comparison: Comparison | None) -> Figures:

@@ -128,7 +128,7 @@ class OverlapView(QWidget):
         buttons = QHBoxLayout()
         buttons.setSpacing(2)
         for button in (self.zoom_out, self.zoom_in, self.all, self.newest, self.enlarge, self.export):
-            set_kind(button, "tool")
+            set_kind(button, "tiny")
             buttons.addWidget(button)
         buttons.addStretch()
         layout.addLayout(buttons)

@@ -14,7 +14,7 @@ from core.protocol import Done, Loaded, Mode, ModeChanged, Step
 from helpers.steps import step
 from helpers.window import PAIR
 
-LOADED = Loaded(PAIR, ("plain", "gpu"), (), 16, 2048, 1.5, 20.0)
+LOADED = Loaded(PAIR, ("plain", "gpu", "auto"), (), 16, 2048, 1.5, 20.0)
 
 
 def done(
@@ -293,9 +293,8 @@ def plain_answer(model: FiguresModel, count: int = 10) -> FiguresModel:
 
 
 def with_pair(loaded: Loaded, asked: Mode) -> FiguresModel:
-    model = FiguresModel()
+    model = FiguresModel(lambda: asked)
     model.loaded(loaded, now_s=0.0)
-    model.ask(asked)
     return model
 
 
