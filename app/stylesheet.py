@@ -92,6 +92,15 @@ QLineEdit {
     background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 10px; min-height: 18px;
 }
 QLineEdit:focus { border: 1px solid $accent; }
+QSpinBox, QDoubleSpinBox {
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 0px; min-height: 18px;
+}
+QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
+QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; padding: 0px; min-height: 0px; }
+/* Without this a spin box that has no buttons places its text outside itself. */
+QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {
+    subcontrol-origin: border; width: 0px; height: 0px; border: none;
+}
 QCheckBox { spacing: 6px; }
 QCheckBox:focus { color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; border-radius: 4px; background: $card; }
@@ -129,11 +138,6 @@ QHeaderView::section {
     background: $panel; color: $muted; border: none; border-bottom: 1px solid $border; padding: 6px 8px;
     font-size: 12px;
 }
-QSpinBox, QDoubleSpinBox {
-    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 8px; min-height: 18px;
-}
-QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
-QSpinBox:disabled, QDoubleSpinBox:disabled { color: $muted; }
 QPlainTextEdit[kind="prompt"] { background: $card; border: 1px solid $border; border-radius: 8px; padding: 4px; }
 QPlainTextEdit[kind="prompt"]:focus { border: 1px solid $accent; }
 QScrollArea { background: transparent; border: none; }

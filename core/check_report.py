@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from core.check_messages import Check, CheckedPrompt, CheckStarted, Divergence, ModeVerdict, Verdict
 from core.modes import Mode
@@ -72,9 +72,9 @@ def notes(checked: CheckedPrompt) -> list[str]:
     return found
 
 
-def verdict_sentence(verdict: Verdict) -> str:
-    """What the check came to."""
-    lossy = [each.mode for each in verdict.modes if not each.lossless]
+def verdict_sentence(verdict: Verdict, name: Callable[[Mode], str] = str) -> str:
+    """What the check came to; `name` names a mode."""
+    lossy = [name(each.mode) for each in verdict.modes if not each.lossless]
     if lossy:
         return f"NOT the answers of plain decoding: {', '.join(lossy)}."
     near_ties = sum(each.prompts - each.equal for each in verdict.modes)

@@ -49,6 +49,8 @@ class CheckDialog(QDialog):
         self.tokens = QSpinBox()
         self.tokens.setRange(1, _MOST_TOKENS)
         self.tokens.setValue(_TOKENS_AT_FIRST)
+        self.tokens.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.tokens.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
         self.tokens.setAccessibleName("Tokens of each answer at most")
         self.start = push_button("Start", "Check the loaded pair")
         set_kind(self.start, "primary")
@@ -149,7 +151,7 @@ class CheckDialog(QDialog):
             widget.setEnabled(not model.running)
         self.stop.setEnabled(model.state is CheckState.RUNNING)
         self.copy.setEnabled(model.started is not None)
-        text, dress = words.summary(model)
+        text, dress = words.summary(model, self._devices)
         self.summary.setText(text or (f"Checking {model.request.pair.name}." if model.request else ""))
         set_style_property(self.summary, "dress", dress)
         self._show_progress()
@@ -194,20 +196,27 @@ class CheckDialog(QDialog):
         self._filled = len(self._model.checked)
 
     def _show_modes(self) -> None:
-        verdict, table = self._model.verdict, self.by_mode
-        if verdict is None:
+        """The figures so far, then those of the verdict."""
+        model, table, devices = self._model, self.by_mode, self._devices
+        if model.started is None:
             table.setRowCount(0)
             return
-        table.setColumnCount(len(words.MODE_HEADER))
-        table.setHorizontalHeaderLabels(list(words.MODE_HEADER))
-        for column, text in enumerate(words.MODE_HELP):
-            if (item := table.horizontalHeaderItem(column)) is not None:
-                item.setToolTip(text)
-        table.setRowCount(len(verdict.modes))
-        for row, each in enumerate(verdict.modes):
-            for column, text in enumerate(words.mode_cells(each, verdict.modes[0].tokens_per_second, self._devices)):
+        if not table.rowCount():
+            table.setColumnCount(len(words.MODE_HEADER))
+            table.setHorizontalHeaderLabels(list(words.MODE_HEADER))
+            for column, text in enumerate(words.MODE_HELP):
+                if (item := table.horizontalHeaderItem(column)) is not None:
+                    item.setToolTip(text)
+            table.setRowCount(len(model.started.modes))
+            _stretch(table, _DIFFERENCE)
+        if model.verdict is not None:
+            speed = model.verdict.modes[0].tokens_per_second
+            rows = [words.mode_cells(each, speed, devices) for each in model.verdict.modes]
+        else:
+            rows = [words.running_cells(mode, model.checked, devices) for mode in model.started.modes]
+        for row, texts in enumerate(rows):
+            for column, text in enumerate(texts):
                 _set_cell(table, row, column, text, text)
-        _stretch(table, _DIFFERENCE)
 
 
 def _table(name: str) -> QTableWidget:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from statistics import median
+
 from app.check.check_model import CheckModel, CheckState
 from app.pairs.mode_selector import Devices, mode_label
 from app.stats.words import MISSING
@@ -41,6 +45,25 @@ def prompt_cell_help(checked: CheckedPrompt) -> str:
     return (text + checked.fell_back).strip()
 
 
+def running_cells(mode: Mode, checked: Sequence[CheckedPrompt], devices: Devices) -> tuple[str, ...]:
+    """A row of the table of modes while the check goes on: what can be said of the prompts so far."""
+    own = [each for each in checked if each.mode == mode]
+    equal = sum(each.divergence is None for each in own)
+    worst_first = sorted((each.divergence for each in own if each.divergence), key=lambda found: found.near_tie)
+    first = worst_first[0] if worst_first else None
+    return (
+        mode_label(mode, devices),
+        f"{equal} of {len(own)}" if own else MISSING,
+        MISSING if first is None else difference(first),
+        MISSING if first is None else "yes" if first.near_tie else "no",
+        f"{median(each.tokens_per_second for each in own):.1f}" if own else MISSING,
+        MISSING,
+        f"{median(each.accepted_per_step for each in own):.2f}" if own else MISSING,
+        MISSING,
+        MISSING,
+    )
+
+
 def mode_cells(each: ModeVerdict, plain_speed: float, devices: Devices) -> tuple[str, ...]:
     """A row of the table of modes."""
     first = each.first_divergence
@@ -73,10 +96,11 @@ def missing_lines(missing: tuple[tuple[Mode, str], ...], devices: Devices) -> st
     return "\n".join(f"Not checked: {mode_label(mode, devices)}. {reason}" for mode, reason in missing)
 
 
-def summary(model: CheckModel) -> tuple[str, str]:
+def summary(model: CheckModel, devices: Devices) -> tuple[str, str]:
     """What the check came to, and how that is to be dressed: `good`, `bad` or nothing."""
     if model.state is CheckState.DONE and model.verdict is not None:
-        return verdict_sentence(model.verdict), "good" if model.verdict.lossless else "bad"
+        name = partial(mode_label, devices=devices)
+        return verdict_sentence(model.verdict, name), "good" if model.verdict.lossless else "bad"
     if model.state is CheckState.STOPPED:
         return "Stopped before its end: no verdict.", ""
     if model.state is CheckState.FAILED:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QStandardItemModel
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QWidget
 
-from app.theme import colors
+from app.combo_box import ComboBox
 from core.protocol import MODES, Loaded, Mode
 
-_ARROW_RIGHT_PX = 16
+_LIST_MARGIN_PX = 32
 _MOST_SHOWN = 70
 _SPARE_PX = 4  # a text may be drawn a little wider than it advances
 _SIMPLE_MODES: tuple[Mode, ...] = ("auto", "plain")
@@ -40,7 +40,7 @@ def mode_label(mode: Mode, devices: Devices) -> str:
     return labels[mode]
 
 
-class ModeSelector(QComboBox):
+class ModeSelector(ComboBox):
     """Offers modes; remembers what the user chose while a pair without that mode is loaded.
 
     Modes that the loaded pair cannot use are greyed, with the reason beside their names.
@@ -101,17 +101,8 @@ class ModeSelector(QComboBox):
 
     def showPopup(self) -> None:  # noqa: N802
         """The list is as wide as the reasons need."""
-        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + 2 * _ARROW_RIGHT_PX)
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + _LIST_MARGIN_PX)
         super().showPopup()
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """The style sheet takes the arrow away, so draw one."""
-        super().paintEvent(event)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(QColor(colors().muted), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-        x, y = self.width() - _ARROW_RIGHT_PX, self.height() / 2 + 2
-        painter.drawPolyline([QPointF(x - 4, y - 4), QPointF(x, y), QPointF(x + 4, y - 4)])
 
     def _fill(self) -> None:
         self.clear()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QComboBox,
     QDialog,
     QDoubleSpinBox,
     QHBoxLayout,
@@ -15,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.combo_box import ComboBox
 from app.notice import ProblemNotice
 from app.pairs.mode_selector import Devices, mode_label
 from app.race import words
@@ -24,7 +24,7 @@ from app.race.side_view import SideView
 from app.widgets import label, push_button, set_kind, set_style_property
 from core.protocol import GenerateOptions, Mode
 
-_SMALLEST, _FIRST_SIZE = QSize(680, 480), QSize(1040, 700)
+_SMALLEST, _FIRST_SIZE = QSize(800, 620), QSize(1040, 720)
 _PROMPT = "Write a Python function that reverses a list, and explain it in two short sentences."
 _HOW = (
     "The engine does one thing at a time: plain decoding runs first, then the other side, each on its own true clock. "
@@ -50,13 +50,15 @@ class RaceWindow(QDialog):
         self.prompt.setTabChangesFocus(True)
         set_kind(self.prompt, "prompt")
         self.prompt.setFixedHeight(_PROMPT_LINES * self.prompt.fontMetrics().lineSpacing() + 20)
-        self.mode = QComboBox()
+        self.mode = ComboBox()
         self.mode.setAccessibleName("Mode of the right side")
         self.tokens = _spin(16, 4096, 256, "Tokens at most")
         self.seed = _spin(0, _MOST_SEED, 0, "Seed of both sides")
         self.temperature = QDoubleSpinBox()
         self.temperature.setRange(0.0, 2.0)
         self.temperature.setSingleStep(0.1)
+        self.temperature.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.temperature.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         self.temperature.setAccessibleName("Temperature of both sides")
         self.temperature.setToolTip("0 takes the most likely token")
         self.start = push_button("Start", "Race plain decoding with the chosen mode")
@@ -219,4 +221,6 @@ def _spin(least: int, most: int, first: int, name: str) -> QSpinBox:
     spin.setRange(least, most)
     spin.setValue(first)
     spin.setAccessibleName(name)
+    spin.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    spin.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
     return spin

@@ -9,6 +9,8 @@ from app.race import words
 from app.race.recording import Recording
 from app.widgets import ElidedLabel, label, set_kind
 
+_LEAST_TEXT_PX = 90
+
 
 class SideView(QFrame):
     """Shows a recording at a time of the clock."""
@@ -22,6 +24,7 @@ class SideView(QFrame):
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
+        self.text.setMinimumHeight(_LEAST_TEXT_PX)
         self._shown = ""
         layout = QVBoxLayout(self)
         layout.setContentsMargins(14, 12, 14, 12)
