@@ -203,6 +203,8 @@ class FiguresModel:
             context_used=self._context_used,
             context_length=loaded.context_length if loaded else None,
             memory_bytes=self._memory_bytes,
+            changes=tuple(self._changes),
+            inactive=self._inactive(),
         )
         if scope == "chat":
             totals = self._chat if self._ended else self._chat.plus(self._totals)
@@ -213,8 +215,6 @@ class FiguresModel:
             _with_totals(engine, self._totals, self._speed(), self._comparison()),
             time_to_first_token_s=self._first_token_s,
             mode_reason=next((each.reason for each in reversed(self._changes) if not each.failure), ""),
-            changes=tuple(self._changes),
-            inactive=self._inactive(),
         )
 
     def _speed(self) -> float | None:
@@ -277,6 +277,8 @@ def _with_saved(known: Figures, saved: SavedFigures) -> Figures:
     return replace(
         _with_totals(known, totals, saved.tokens_per_second or None, totals.comparison),
         saved=True,
+        changes=(),
+        inactive="",
         plain_tokens_per_second=plain,
         dial_top=max(known.dial_top, dial_top(1.2 * max(saved.tokens_per_second, plain or 0.0))),
         time_to_first_token_s=saved.time_to_first_token_s or None,

@@ -143,7 +143,9 @@ class OverlapView(QWidget):
         self.export.clicked.connect(self._choose_file)
 
     def _show_step(self, step: StepRecord | None) -> None:
-        self.detail.setText(_HINT if step is None else words.step_lines(step, self._devices))
+        text = "" if step is None else words.step_lines(step, self._devices)
+        self.detail.setText(text or _HINT)
+        self.timeline.setAccessibleDescription(text)
 
     def _choose_file(self) -> None:
         dialog = QFileDialog(self, "Export the trace", "mirror-sd-trace.json", "Trace (*.json)")

@@ -197,7 +197,7 @@ class StatsPanel(QFrame):
             lines.append(f"{len(newest_first) - _MOST_CHANGES} more before")
         if figures.inactive:
             lines.insert(0, f"Speculation inactive: {figures.inactive}")
-        self.changes.setText("\n".join(lines) or "None in this answer.")
+        self.changes.setText("\n".join(lines) or "None in the last answer.")
 
     def _show_position(self, number: int) -> None:
         known = 0 < number <= len(self._figures.positions)

@@ -14,6 +14,7 @@ from app.stats.step_record import AnswerRecord, StepRecord
 from app.theme import SMALL_PX, colors, sized
 
 FIRST_SPAN_S = 1.0
+_FEW_STEPS = 8
 _LEAST_SPAN_S = 0.01
 _LANE_PX, _MARKS_PX, _AXIS_PX = 22, 14, 18
 _GAP_PX = 8
@@ -42,6 +43,7 @@ class Timeline(QWidget):
         self._span_s = FIRST_SPAN_S
         self._follows = True
         self._shows_all = False
+        self._chooses_span = True  # until the user zooms
         self._pointed: int | None = None
         self._dragged_from: float | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -55,7 +57,7 @@ class Timeline(QWidget):
         """Show this answer as it stands; call it again when it has grown."""
         if record is not self._record:
             self._record = record
-            self._follows, self._shows_all, self._span_s = True, False, FIRST_SPAN_S
+            self._follows, self._shows_all, self._chooses_span = True, False, True
             self._point_at(None)
         self._move_to_end()
         self.update()
@@ -77,25 +79,25 @@ class Timeline(QWidget):
         if at_s is None:
             at_s = (begin_s + end_s) / 2
         share = (at_s - begin_s) / self._span_s
-        self._shows_all = False
+        self._shows_all = self._chooses_span = False
         self._span_s = span_s
         self._show_from(at_s - share * span_s, keeps_following=self._follows)
 
     def pan(self, seconds: float) -> None:
         """Move the view; at the newest step it follows again."""
-        self._shows_all = False
+        self._shows_all = self._chooses_span = False
         self._show_from(self._begin_s + seconds)
 
     def show_all(self) -> None:
         """The whole answer, also as it grows."""
         self._follows = self._shows_all = True
+        self._chooses_span = False
         self._move_to_end()
         self._changed()
 
     def show_latest(self) -> None:
         """The newest steps, also as more come."""
-        self._follows, self._shows_all = True, False
-        self._span_s = min(self._span_s, FIRST_SPAN_S)
+        self._follows, self._shows_all, self._chooses_span = True, False, True
         self._move_to_end()
         self._changed()
 
@@ -111,8 +113,18 @@ class Timeline(QWidget):
     def _move_to_end(self) -> None:
         if self._shows_all:
             self._span_s = max(self._whole_s(), _LEAST_SPAN_S)
+        elif self._chooses_span:
+            self._span_s = self._span_of_few_steps()
         if self._follows:
             self._begin_s = max(self._record.end_s - self._span_s, self._record.begin_s)
+
+    def _span_of_few_steps(self) -> float:
+        """Doubled from the first span, so that it does not change with every step."""
+        few_s = _FEW_STEPS * self._whole_s() / max(len(self._record.steps), 1)
+        span_s = FIRST_SPAN_S
+        while span_s < few_s:
+            span_s *= 2
+        return span_s
 
     def _show_from(self, begin_s: float, keeps_following: bool = False) -> None:
         last_s = max(self._record.end_s - self._span_s, self._record.begin_s)

@@ -266,6 +266,7 @@ def test_an_opened_chat_begins_with_its_kept_answers() -> None:
 
 def test_a_kept_answer_is_shown_until_the_next_one_begins() -> None:
     model = model_after(step(0.0, 1, 1), step(1.0, 41, 8))
+    model.mode_changed(ModeChanged("gpu", "Expected here: more.", "choice"))
     model.show_saved(SavedFigures.of(done(tokens=101, decode_s=0.5, plain_ms=40.0)))
     shown = model.figures()
     assert shown.saved
@@ -273,6 +274,7 @@ def test_a_kept_answer_is_shown_until_the_next_one_begins() -> None:
     assert (shown.plain_s, shown.took_s, shown.speed_up) == (4.0, 0.5, 8.0)
     assert shown.dial_top >= 200
     assert shown.modes == (("gpu", 1.0),)
+    assert shown.changes == ()
     assert (shown.draft_ms, shown.positions, shown.memory_bytes) == (None, (), None)
     model.show_saved(None)
     assert not model.figures().saved

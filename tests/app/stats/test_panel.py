@@ -102,7 +102,7 @@ def test_the_user_chooses_between_answer_and_chat(panel: StatsPanel, qtbot: QtBo
 
 
 def test_changes_of_mode_and_an_idle_draft_are_listed_with_their_reasons(panel: StatsPanel) -> None:
-    assert panel.changes.text() == "None in this answer."
+    assert panel.changes.text() == "None in the last answer."
     changes = tuple(Change(float(n), "gpu", "Expected here: more.", failure=False) for n in range(8))
     panel.show_figures(dataclasses.replace(GPU, changes=changes, inactive="This pair has no draft."))
     lines = panel.changes.text().splitlines()

@@ -17,8 +17,8 @@ from app.stats.step_record import AnswerRecord
 from app.stats.timeline import FIRST_SPAN_S, Timeline
 from app.stats.totals import Position
 from app.theme import DARK, LIGHT, Colors, Theme
-from core.protocol import Mode
-from helpers.steps import answer_steps
+from core.protocol import BusySpan, Mode
+from helpers.steps import answer_steps, step
 
 
 def record(mode: Mode = "mirror", count: int = 200) -> AnswerRecord:
@@ -82,6 +82,18 @@ def test_the_newest_steps_stay_in_view_while_the_answer_grows(timeline: Timeline
         growing.add(each)
         timeline.show_record(growing)
         assert timeline.view[1] == pytest.approx(max(growing.end_s, FIRST_SPAN_S))
+
+
+def test_slow_steps_get_more_time(timeline: Timeline) -> None:
+    slow = AnswerRecord()
+    for n in range(20):
+        busy = (BusySpan(0.5 * n, 0.5 * n + 0.4),)
+        slow.add(step(0.5 * n, n + 1, 1, "plain", target_busy=busy))
+        timeline.show_record(slow)
+    assert timeline.view[1] - timeline.view[0] == 4 * FIRST_SPAN_S  # eight steps of half a second
+    timeline.zoom(2)
+    timeline.show_record(slow)
+    assert timeline.view[1] - timeline.view[0] == 2 * FIRST_SPAN_S
 
 
 def test_a_view_that_was_moved_stays_where_it_is(timeline: Timeline) -> None:
@@ -197,6 +209,7 @@ def test_keys_go_from_step_to_step_and_bring_it_into_view(view: OverlapView, qtb
     for expected in (shown.count, shown.count - 1, shown.count - 2):
         qtbot.keyClick(view.timeline, Qt.Key.Key_Comma)
         assert f"step {expected}," in view.detail.text()
+        assert view.timeline.accessibleDescription() == view.detail.text()
     qtbot.keyClick(view.timeline, Qt.Key.Key_Period)
     assert f"step {shown.count - 1}," in view.detail.text()
     for _ in range(100):
