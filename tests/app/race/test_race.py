@@ -11,7 +11,9 @@ from app.generation import State
 from app.main_window import MainWindow
 from app.race.race_model import RaceState
 from app.race.race_window import RaceWindow
+from app.race.recording import Recording
 from app.race.replay import Replay
+from helpers.steps import step
 from helpers.window import WAIT_MS, OpenWindow
 
 ANSWER = "one two three four five six seven eight nine ten eleven twelve"
@@ -22,6 +24,14 @@ def opened(window: MainWindow, qtbot: QtBot) -> RaceWindow:
     window.tools.open_race()
     assert window.tools.race is not None
     return window.tools.race
+
+
+def recorded() -> Recording:
+    """Sixty seconds of one token a second."""
+    recording = Recording("gpu")
+    for second in range(60):
+        recording.add(step(float(second), second + 1, 1))
+    return recording
 
 
 def until(qtbot: QtBot, race: RaceWindow, *states: RaceState) -> None:
@@ -172,6 +182,12 @@ def test_closing_the_window_stops_race_and_replay(open_window: OpenWindow, qtbot
     until(qtbot, race, RaceState.LEFT)
     race.close()
     until(qtbot, race, RaceState.STOPPED)
+    assert not race.replay.running
+    window.tools.open_race()
+    race._model.left, race._model.right = recorded(), recorded()
+    race._replay()
+    assert race.replay.running
+    race.close()
     assert not race.replay.running
 
 

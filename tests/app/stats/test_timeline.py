@@ -260,6 +260,17 @@ def test_hits_and_misses_differ_in_colour_and_shape(
     assert not {dress.good, dress.warn} & serial.keys()
 
 
+def test_a_draft_made_anew_is_half_as_high_as_a_hit(timeline: Timeline) -> None:
+    timeline.show_record(record(count=10))
+    draft = timeline._lane_boxes()[1].toRect()
+    upper = draft.adjusted(0, 1, 0, -draft.height() // 2 - 1)
+    lower = draft.adjusted(0, draft.height() // 2 + 1, 0, -1)
+    above, below = (count_colors(timeline.grab(half).toImage()) for half in (upper, lower))
+    assert DARK.good in above
+    assert DARK.warn in below
+    assert DARK.warn not in above
+
+
 def test_a_column_is_filled_as_high_as_the_device_was_busy(timeline: Timeline) -> None:
     """The share of colour is the share of time, at any zoom."""
     shown = record("plain", 3000)
