@@ -291,9 +291,9 @@ def test_painting_two_thousand_steps_is_cheap(timeline: Timeline) -> None:
         prepare()
         took_ms = []
         for _ in range(30):
-            begun = time.perf_counter()
+            begun = time.thread_time()  # not the wall's: other programs may run
             timeline.render(image)
-            took_ms.append((time.perf_counter() - begun) * 1e3)
+            took_ms.append((time.thread_time() - begun) * 1e3)
         assert min(took_ms) < 4  # about 1 on a quiet machine
 
 
