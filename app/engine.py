@@ -9,8 +9,9 @@ from enum import StrEnum
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.engine_turn import EngineTurn, taken_by, work_of
 from core.client import Call, EngineClient
-from core.errors import Problem
+from core.errors import NothingLoaded, Problem
 from core.pairs import Pair
 from core.protocol import Event, Failed, Heartbeat, Hello, Loaded, Log, Progress, Request, Unloaded
 
@@ -65,6 +66,7 @@ class Engine(QObject):
         self._client = EngineClient("window", self._on_event, command)
         self._status = PairStatus()
         self._pair_name = ""
+        self._turn: EngineTurn | None = None
         # The client does not tell when an idle process ends, so look.
         self._watch = QTimer(self)
         self._watch.setInterval(_WATCH_MS)
@@ -81,9 +83,31 @@ class Engine(QObject):
         return self._client.worker_pid
 
     async def send(self, request: Request) -> Call:
-        """Send a request. Hand each of its events to `observe`."""
+        """Send a request. Hand each of its events to `observe`. While a dialog has the engine, it is refused."""
+        if self._turn is not None:
+            return self._client.refuse(request, taken_by(self._turn.name).problem)
+        return await self._send(request)
+
+    def take_turn(self, name: str) -> EngineTurn:
+        """The engine with its loaded pair, for a dialog alone until the turn is ended. `name`: as in "A race".
+
+        Raises `EngineTaken` while something else is under way, `NothingLoaded` without a pair.
+        """
+        if self._turn is not None:
+            raise taken_by(self._turn.name)
+        if self._client.under_way or self._status.state is PairState.LOADING:
+            raise taken_by(work_of(self._client.under_way))
+        if self._status.loaded is None:
+            raise NothingLoaded("No pair is loaded.", "Load one first: the button at the top left.")
+        self._turn = EngineTurn(name, self._status.loaded, self._send, self._end_turn)
+        return self._turn
+
+    async def _send(self, request: Request) -> Call:
         self._watch.start()
         return await self._client.send(request)
+
+    def _end_turn(self) -> None:
+        self._turn = None
 
     def observe(self, event: Event) -> None:
         """Learn the pair's status from an event."""

@@ -18,15 +18,17 @@ from app.chat.transcript import Transcript
 from app.commands import Commands
 from app.engine import Engine, PairState, PairStatus
 from app.generation import Answer, Generation, State
+from app.model_tools import ModelTools
 from app.notice import ProblemNotice
 from app.pairs.last_pair import remember
 from app.pairs.mode_selector import Devices, ModeSelector
 from app.pairs.pair_button import PairButton
 from app.stats import words
-from app.stats.figures import FiguresModel, verdict
+from app.stats.figures import FiguresModel
 from app.stats.panel import StatsPanel
+from app.stats.verdict_chip import VerdictChip
 from app.theme import COLUMN_WIDTH, GAP
-from app.widgets import ElidedLabel, set_kind, set_style_property
+from app.widgets import set_kind
 from core.errors import DemoTargetMissing, Problem
 from core.pairs import Pair
 from core.paths import state_dir
@@ -59,7 +61,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Mirror SD")
         self.setMinimumSize(_SMALLEST)
         self._engine = engine
-        self._model = FiguresModel()
+        self._model = FiguresModel(lambda: self.mode_selector.mode)
         self._devices = Devices()
         self._may_close = False
         self.may_leave: Callable[[], bool] = lambda: True
@@ -67,7 +69,7 @@ class MainWindow(QMainWindow):
         self.generation = Generation(engine, choose_pair, self)
         self.pair_button = PairButton()
         self.mode_selector = ModeSelector()
-        self.verdict = ElidedLabel("chip")
+        self.verdict = VerdictChip()
         self.new_chat = _button("New chat", "Begin a new conversation (Ctrl+N)")
         self.panel_toggle = _button("Statistics", "Show or hide the statistics (Ctrl+Shift+S)")
         self.panel_toggle.setCheckable(True)
@@ -141,6 +143,8 @@ class MainWindow(QMainWindow):
         self.mode_selector.mode_chosen.connect(chat.set_mode)
         self.new_chat.clicked.connect(chat.clear)
         self.panel_toggle.toggled.connect(self.panel.setVisible)
+        self.panel.scope_changed.connect(self._show_figures)
+        self.panel.problem_met.connect(self.show_problem)
         self.composer.submitted.connect(chat.send)
         self.composer.stop_requested.connect(chat.stop)
         self.transcript.suggestion_chosen.connect(chat.send)
@@ -173,6 +177,7 @@ class MainWindow(QMainWindow):
         add("Model", "Choose a pair…", "Ctrl+P", self.open_picker)
         add("Model", "Load or unload the pair", "Ctrl+Shift+P", self.pair_button.click)
         add("Model", "Choose the mode", "Ctrl+Shift+M", self.mode_selector.showPopup)
+        self.tools = ModelTools(self._engine, self.commands, self)
         add("View", "Statistics", "Ctrl+Shift+S", self.panel_toggle.toggle)
         add("View", "Jump to the end", "Ctrl+J", self.transcript.scroll_to_end)
         if sys.platform == "darwin":  # not verified on a Mac
@@ -274,9 +279,10 @@ class MainWindow(QMainWindow):
         self.pair_button.show_status(status)
         self._tell_picker()
         if status.loaded is not None:
-            self.mode_selector.set_modes(status.loaded.modes)
+            self.mode_selector.set_loaded(status.loaded)
             self._set_devices(programs_on=status.loaded.programs_on)
         if status.state is not PairState.LOADING:
+            self.panel.show_loaded(status.loaded)
             self._model.loaded(status.loaded, time.monotonic())
             self._show_figures()
         self._show_waiting()
@@ -289,6 +295,7 @@ class MainWindow(QMainWindow):
         self._devices = dataclasses.replace(self._devices, **known)
         self.mode_selector.set_devices(self._devices)
         self.panel.set_devices(self._devices)
+        self.tools.set_devices(self._devices)
 
     def _on_memory(self, rss_bytes: int | None) -> None:
         self._held_bytes = rss_bytes or 0
@@ -297,13 +304,9 @@ class MainWindow(QMainWindow):
         self._show_figures()
 
     def _show_figures(self) -> None:
-        figures = self._model.figures()
-        self.panel.show_figures(figures)
-        self.verdict.setVisible(figures.speed_up is not None)
-        if figures.speed_up is not None:
-            self.verdict.set_full_text(words.verdict_text(figures.speed_up))
-            self.verdict.setToolTip(words.verdict_sentence(figures.speed_up))
-            set_style_property(self.verdict, "verdict", verdict(figures.speed_up))
+        self.panel.show_figures(self._model.figures(self.panel.scope))
+        self.panel.show_record(self._model.record)
+        self.verdict.show_figures(self._model.figures())
 
     # ----------------------------------------------------------------- the pairs
 
@@ -361,6 +364,7 @@ class MainWindow(QMainWindow):
         """Pause downloads, end the answer and the engine process."""
         if self._pairs is not None:
             await self._pairs.close()
+        await self.tools.close()
         await self.generation.close()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802

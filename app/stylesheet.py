@@ -50,6 +50,11 @@ QLabel[kind="chip"] { border: 1px solid $border; border-radius: 13px; padding: 4
 QLabel[kind="chip"][verdict="faster"] { color: $good; border-color: $good; }
 QLabel[kind="chip"][verdict="equal"] { color: $muted; }
 QLabel[kind="chip"][verdict="slower"] { color: $warn; border-color: $warn; }
+QLabel[kind="chip"][verdict="inactive"] { color: $bad; border-color: $bad; }
+
+QLabel[kind="verdict"] { font-size: 13px; }
+QLabel[kind="verdict"][dress="good"] { color: $good; font-weight: 600; }
+QLabel[kind="verdict"][dress="bad"] { color: $bad; font-weight: 600; }
 
 QLabel[kind="tag"] { border: 1px solid $border; border-radius: 8px; padding: 2px 10px; font-size: 12px; }
 QLabel[kind="tag"][good="true"] { color: $good; border-color: $good; }
@@ -76,6 +81,14 @@ QPushButton[kind="quiet"] {
 }
 QPushButton[kind="quiet"]:hover { background: $hover; color: $text; }
 QPushButton[kind="quiet"]:focus { border-color: $accent; }
+QPushButton[kind="tiny"] {
+    background: transparent; color: $muted; border: 1px solid transparent; padding: 2px 4px; font-size: 12px;
+    border-radius: 6px; min-width: 14px;
+}
+QPushButton[kind="tiny"]:hover { background: $hover; color: $text; }
+QPushButton[kind="tiny"]:focus { border-color: $accent; }
+QPushButton[kind="scope"] { padding: 3px 10px; font-size: 12px; color: $muted; }
+QPushButton[kind="scope"]:checked { color: $text; font-weight: 600; }
 QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
 QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
 
@@ -84,13 +97,14 @@ QLineEdit {
 }
 QLineEdit:focus { border: 1px solid $accent; }
 QSpinBox, QDoubleSpinBox {
-    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 4px 6px; min-height: 18px;
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 0px; min-height: 18px;
 }
 QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
+QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; padding: 0px; min-height: 0px; }
+/* Without this a spin box that has no buttons places its text outside itself. */
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {
-    width: 0px; border: none;
+    subcontrol-origin: border; width: 0px; height: 0px; border: none;
 }
-QAbstractSpinBox QLineEdit { border: none; background: transparent; padding: 0px 6px; min-height: 0px; }
 QCheckBox { spacing: 6px; }
 QCheckBox:focus { color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted; border-radius: 4px; background: $card; }
@@ -121,6 +135,19 @@ QPlainTextEdit[kind="field"] { background: $card; border: 1px solid $border; bor
 QPlainTextEdit[kind="field"]:focus { border: 1px solid $accent; }
 QPlainTextEdit[kind="log"] { background: $code; border: 1px solid $border; border-radius: 8px; padding: 4px; }
 QPlainTextEdit[kind="code-text"] { font: ${code_px}px "$code_family"; }
+QTableWidget {
+    background: $panel; color: $text; border: 1px solid $border; border-radius: 8px; font-size: 13px;
+    selection-background-color: $selection; selection-color: $text; outline: none;
+}
+QTableWidget:focus { border: 1px solid $accent; }
+QTableWidget::item { padding: 4px 8px; }
+QHeaderView { background: $panel; }
+QHeaderView::section {
+    background: $panel; color: $muted; border: none; border-bottom: 1px solid $border; padding: 6px 8px;
+    font-size: 12px;
+}
+QPlainTextEdit[kind="prompt"] { background: $card; border: 1px solid $border; border-radius: 8px; padding: 4px; }
+QPlainTextEdit[kind="prompt"]:focus { border: 1px solid $accent; }
 QScrollArea { background: transparent; border: none; }
 QWidget[kind="transcript"] { background: $window; }
 

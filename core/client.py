@@ -125,6 +125,18 @@ class EngineClient:
             pass  # the worker just died: the reader that sees its end fails all calls
         return call
 
+    @property
+    def under_way(self) -> tuple[Request, ...]:
+        """The requests that have not ended, in the order in which they were sent."""
+        return tuple(call.request for call in self._calls.values())
+
+    def refuse(self, request: Request, problem: Problem) -> Call:
+        """A call that ends at once, with this problem; nothing is sent."""
+        self._last_id += 1
+        call = Call(self, self._last_id, request)
+        call.put(Failed(problem))
+        return call
+
     async def cancel(self, call_id: int) -> None:
         """Ask for the end of a call. Harmless when it has ended."""
         if call_id in self._calls and self.worker_pid is not None:

@@ -141,8 +141,20 @@ class TokenNotSaved(MirrorError):
     """The disk or the keyring did not take the hub's token, or did not let go of it."""
 
 
+class TraceNotWritten(MirrorError):
+    """The disk did not take the trace of an answer."""
+
+
 class EngineBusy(MirrorError):
     """Another window or terminal holds the engine."""
+
+
+class EngineTaken(MirrorError):
+    """Something else in this window uses the engine."""
+
+
+class NothingLoaded(MirrorError):
+    """There is no pair to do this with."""
 
 
 class WorkerStartFailed(MirrorError):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QWidget
 
 from app.combo_box import ComboBox
-from core.protocol import MODES, Mode
+from core.protocol import MODES, Loaded, Mode
+
+_LIST_MARGIN_PX = 32
+_MOST_SHOWN = 70
+_SPARE_PX = 4  # a text may be drawn a little wider than it advances
+_SIMPLE_MODES: tuple[Mode, ...] = ("auto", "plain")
 
 
 @dataclass(frozen=True)
@@ -35,15 +41,20 @@ def mode_label(mode: Mode, devices: Devices) -> str:
 
 
 class ModeSelector(ComboBox):
-    """Offers modes; remembers what the user chose while a pair without that mode is loaded."""
+    """Offers modes; remembers what the user chose while a pair without that mode is loaded.
+
+    Modes that the loaded pair cannot use are greyed, with the reason beside their names.
+    """
 
     mode_chosen = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Decoding mode")
-        self.setToolTip("How the next answer is decoded (Ctrl+Shift+M)")
-        self._modes: tuple[Mode, ...] = MODES
+        self.setSizeAdjustPolicy(ComboBox.SizeAdjustPolicy.AdjustToContents)  # the hint below follows the texts
+        self._loaded: Loaded | None = None
+        self._simple = False
+        self._modes: tuple[Mode, ...] = MODES  # one an item
         self._chosen: Mode = "auto"
         self._devices = Devices()
         self._fill()
@@ -54,15 +65,23 @@ class ModeSelector(ComboBox):
         """The mode of the next answer."""
         return self._modes[self.currentIndex()]
 
-    def set_modes(self, modes: tuple[Mode, ...]) -> None:
+    def set_loaded(self, loaded: Loaded) -> None:
         """Offer the modes of a loaded pair."""
-        self._modes = tuple(mode for mode in MODES if mode in modes)
+        self._loaded = loaded
         self._fill()
 
     def set_devices(self, devices: Devices) -> None:
         """Say what the modes run on."""
         self._devices = devices
         self._fill()
+
+    def set_simple(self, simple: bool) -> None:
+        """Offer nothing but speculation and plain decoding."""
+        self._simple = simple
+        before = self.mode
+        self._fill()
+        if self.mode != before:
+            self.mode_chosen.emit(self.mode)
 
     def choose(self, mode: Mode) -> None:
         """Choose as if the user had."""
@@ -75,11 +94,68 @@ class ModeSelector(ComboBox):
         self._fill()
         self.mode_chosen.emit(mode)
 
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Room for the modes' names; the reasons have theirs in the list."""
+        hint, metrics = super().sizeHint(), self.fontMetrics()
+        texts = max(metrics.horizontalAdvance(self.itemText(index)) for index in range(self.count()))
+        names = max(metrics.horizontalAdvance(mode_label(mode, self._devices)) for mode in self._modes)
+        return QSize(hint.width() - texts + names + _SPARE_PX, hint.height())
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """The same."""
+        return self.sizeHint()
+
+    def showPopup(self) -> None:  # noqa: N802
+        """The list is as wide as the reasons need."""
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + _LIST_MARGIN_PX)
+        super().showPopup()
+
     def _fill(self) -> None:
         self.clear()
-        self.addItems([mode_label(mode, self._devices) for mode in self._modes])
-        self.setCurrentIndex(self._modes.index(self._chosen) if self._chosen in self._modes else 0)
+        self._modes = tuple(mode for mode in MODES if not self._simple or mode in _SIMPLE_MODES)
+        reasons = []
+        for index, mode in enumerate(self._modes):
+            name = mode_label(mode, self._devices)
+            reason = why_missing(mode, self._loaded) if self._loaded else ""
+            self.addItem(f"{name}: {_shortened(reason)}" if reason else name)
+            if reason:
+                self._grey(index, reason)
+                reasons.append(f"{name}: {reason}")
+        self.setCurrentIndex(self._modes.index(self._chosen) if self._can(self._chosen) else self._instead())
+        tip = "\n".join(("How the next answer is decoded (Ctrl+Shift+M)", *reasons))
+        self.setToolTip(tip)
+        self.setAccessibleDescription(tip)
+        self.updateGeometry()
+
+    def _can(self, mode: Mode) -> bool:
+        return mode in self._modes and not (self._loaded and why_missing(mode, self._loaded))
+
+    def _instead(self) -> int:
+        """The first mode that can run."""
+        return next((index for index, mode in enumerate(self._modes) if self._can(mode)), 0)
+
+    def _grey(self, index: int, reason: str) -> None:
+        model = self.model()
+        assert isinstance(model, QStandardItemModel)
+        item = model.item(index)
+        item.setEnabled(False)
+        item.setToolTip(reason)
+        item.setData(reason, Qt.ItemDataRole.AccessibleDescriptionRole)
 
     def _on_activated(self, index: int) -> None:
         self._chosen = self._modes[index]
         self.mode_chosen.emit(self._chosen)
+
+
+def why_missing(mode: Mode, loaded: Loaded) -> str:
+    """Why the loaded pair cannot decode in this mode, as a sentence; empty where it can."""
+    if mode in loaded.modes:
+        return ""
+    for missing in loaded.missing:
+        if missing.mode == mode:
+            return missing.reason
+    return "This pair does not have this mode." if loaded.block_size else "This pair has no draft."
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= _MOST_SHOWN else f"{reason[:_MOST_SHOWN].rstrip()}…"

@@ -1,28 +1,55 @@
-"""The figures of an answer, worked out from the engine's events. No widgets, no Qt."""
+"""The figures of an answer or a chat, worked out from the engine's events. No widgets, no Qt."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from app.pairs.mode_selector import why_missing
+from app.stats.step_record import AnswerRecord
+from app.stats.text_kind import TextKind, TextKinds
+from app.stats.totals import Comparison, Position, Totals
+from core.chats import Figures as SavedFigures
 from core.protocol import Done, Loaded, Mode, ModeChanged, Step
 
 Verdict = Literal["faster", "equal", "slower"]
+Scope = Literal["answer", "chat"]
 
 RATE_WINDOW_S = 1.5
 MEANINGFUL_S = 1.0
 """A speed-up over less time than this says nothing."""
-MEANINGFUL_TOKENS = 8
 EQUAL_WITHIN = 0.05
+MOST_CHANGES = 50
 _LEAST_DIAL = 10.0
+_IDLE_STEPS = 24
+"""So many of the last passes are looked at to see whether speculation is at work at all."""
+_IDLE_LEAST = 8
+_IDLE_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of mode within an answer."""
+
+    at_s: float
+    """Since the first token."""
+    mode: Mode
+    reason: str
+    failure: bool
 
 
 @dataclass(frozen=True)
 class Figures:
     """What the statistics show now; None where there is nothing to show."""
 
+    scope: Scope = "answer"
+    answers: int = 0
+    """That have ended, of the chat."""
+    saved: bool = False
+    """Whether they are those of a kept answer: nothing is known of its single steps."""
     tokens_per_second: float | None = None
     """Over the last `RATE_WINDOW_S` while answering, over the whole answer once it has ended."""
     plain_tokens_per_second: float | None = None
@@ -35,6 +62,10 @@ class Figures:
     """None in plain mode, where it is always 1."""
     width: int | None = None
     """The most tokens that a step of this width can give."""
+    positions: tuple[Position, ...] = ()
+    """Acceptance by position in the block."""
+    kinds: tuple[tuple[TextKind, float], ...] = ()
+    """Tokens per step by kind of text."""
     draft_ms: float | None = None
     """Mean per step."""
     verify_ms: float | None = None
@@ -49,32 +80,70 @@ class Figures:
     """How the answer was decoded: the share of its steps in each mode, the greatest first."""
     mode_reason: str = ""
     """Why the mode last changed by choice."""
+    changes: tuple[Change, ...] = ()
+    """Of this answer, the oldest first."""
     speed_up: float | None = None
     """Speed over the measured plain speed; None before it means something."""
+    plain_s: float | None = None
+    """What plain decoding would have taken; None where that is not known."""
+    took_s: float | None = None
+    """What was taken for the same tokens."""
+    inactive: str = ""
+    """Why no draft is at work though the mode would have one; empty where one is."""
 
 
 class FiguresModel:
     """Collects events and gives `figures()`. Times of the caller's clock are in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked_mode: Callable[[], Mode] = lambda: "auto") -> None:
+        """`asked_mode` says in which mode an answer that begins is asked for."""
+        self._asked_mode = asked_mode
         self._loaded: Loaded | None = None
         self._memory_bytes: int | None = None
         self._top = _LEAST_DIAL
+        self._asked: Mode = "plain"
+        self._saved: SavedFigures | None = None
         self.reset()
+
+    # ------------------------------------------------------------ what happens
 
     def reset(self) -> None:
         """A new conversation: nothing is known of an answer."""
-        self.begin(now_s=0.0)
+        self._ended = True
+        self._chat = Totals()
+        self._clear(now_s=0.0)
         self._context_used: int | None = None
+
+    def open_chat(self, saved: Iterable[SavedFigures]) -> None:
+        """Another chat is shown; these are the figures of its answers so far."""
+        self.reset()
+        for each in saved:
+            self._chat = self._chat.plus(Totals.of_saved(each))
+
+    def show_saved(self, saved: SavedFigures | None) -> None:
+        """Show a kept answer until the next one begins; None goes back to the last answer."""
+        self._saved = saved
 
     def begin(self, now_s: float) -> None:
         """An answer has been asked for."""
+        if not self._ended:  # it broke off
+            self._end(None)
+        self._ended = False
+        self._asked = self._asked_mode()
+        self._clear(now_s)
+
+    def _clear(self, now_s: float) -> None:
+        self._saved = None
         self._begun_s = now_s
         self._first_token_s: float | None = None
         self._rate_points: deque[tuple[float, int]] = deque()
-        self._totals = _Totals()
-        self._mode_reason = ""
+        self._drafted: deque[bool] = deque(maxlen=_IDLE_STEPS)
+        self._totals = Totals()
+        self._kinds = TextKinds()
+        self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._done: Done | None = None
+        self.record = AnswerRecord()
+        """The steps of the answer under way, or of the last one."""
 
     def loaded(self, loaded: Loaded | None, now_s: float) -> None:
         """The pair is ready (or gone): the wait for the first token begins only now."""
@@ -91,7 +160,10 @@ class FiguresModel:
         """A step of the answer."""
         if self._first_token_s is None:
             self._first_token_s = now_s - self._begun_s
-        self._totals.add(step)
+        self._totals.add(step, self._kinds.of(step))
+        self.record.add(step)
+        if step.elapsed_s > 0:
+            self._drafted.append(step.proposed > 0)
         self._context_used = step.context_used
         points = self._rate_points
         points.append((step.elapsed_s, step.tokens_so_far))
@@ -103,34 +175,46 @@ class FiguresModel:
 
     def mode_changed(self, change: ModeChanged) -> None:
         """The answer goes on in another mode."""
-        self._mode_reason = change.reason
+        at_s = self._rate_points[-1][0] if self._rate_points else 0.0
+        self._changes.append(Change(at_s, change.mode, change.reason, change.cause == "failure"))
 
     def done(self, done: Done) -> None:
         """The answer has ended."""
         self._done = done
         self._first_token_s = done.time_to_first_token_s
+        self._end(done)
 
-    def figures(self) -> Figures:
-        """The figures as they stand."""
-        loaded, totals = self._loaded, self._totals
-        passes = totals.passes
-        return Figures(
-            tokens_per_second=self._speed(),
+    def _end(self, done: Done | None) -> None:
+        self._ended = True
+        if self._totals.passes or done is not None:
+            self._totals.end(done)
+            self._chat = self._chat.plus(self._totals)
+
+    # ------------------------------------------------------------ what is known
+
+    def figures(self, scope: Scope = "answer") -> Figures:
+        """The figures as they stand, of the answer or of the whole chat."""
+        loaded = self._loaded
+        engine = Figures(
+            scope=scope,
+            answers=self._chat.answers,
             plain_tokens_per_second=(loaded.plain_tokens_per_second or None) if loaded else None,
             dial_top=self._top,
-            acceptance=totals.accepted / totals.proposed if totals.proposed else None,
-            tokens_per_step=totals.tokens / passes if passes and totals.proposed else None,
-            width=totals.width if totals.proposed else None,
-            draft_ms=totals.draft_ms / passes if passes else None,
-            verify_ms=totals.verify_ms / passes if passes else None,
-            other_ms=totals.other_ms / passes if passes else None,
-            time_to_first_token_s=self._first_token_s,
             context_used=self._context_used,
             context_length=loaded.context_length if loaded else None,
             memory_bytes=self._memory_bytes,
-            modes=totals.shares,
-            mode_reason=self._mode_reason,
-            speed_up=self._speed_up(),
+            changes=tuple(self._changes),
+            inactive=self._inactive(),
+        )
+        if scope == "chat":
+            totals = self._chat if self._ended else self._chat.plus(self._totals)
+            return _with_totals(engine, totals, _rate(totals), totals.comparison)
+        if self._saved is not None:
+            return _with_saved(engine, self._saved)
+        return replace(
+            _with_totals(engine, self._totals, self._speed(), self._comparison()),
+            time_to_first_token_s=self._first_token_s,
+            mode_reason=next((each.reason for each in reversed(self._changes) if not each.failure), ""),
         )
 
     def _speed(self) -> float | None:
@@ -141,50 +225,71 @@ class FiguresModel:
             return None
         return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
-    def _speed_up(self) -> float | None:
-        if not self._totals.proposed:
-            return None
-        if self._done is not None:
-            compared = compare_with_plain(self._done)
-            return compared.speed_up if compared else None
+    def _comparison(self) -> Comparison | None:
+        if self._done is not None or not self._totals.proposed:
+            return self._totals.comparison
         plain = self._loaded.plain_tokens_per_second if self._loaded else 0.0
         elapsed_s, tokens = self._rate_points[-1]
         if not plain or elapsed_s < MEANINGFUL_S:
             return None
-        return (tokens - 1) / elapsed_s / plain
+        plain_s = (tokens - 1) / plain
+        return Comparison(plain_s / elapsed_s, plain_s, elapsed_s)
+
+    def _inactive(self) -> str:
+        drafted = self._drafted
+        idle = len(drafted) >= _IDLE_LEAST and sum(drafted) <= _IDLE_SHARE * len(drafted)
+        if self._asked == "plain" or not idle or self._loaded is None:
+            return ""
+        if reason := why_missing(self._asked, self._loaded):
+            return reason
+        if not self._loaded.block_size:
+            return "This pair has no draft."
+        latest = self._changes[-1] if self._changes else None
+        if latest is not None and latest.mode == "plain":
+            return latest.reason
+        return "By what was measured, no draft is expected to be faster than plain decoding here."
 
 
-@dataclass
-class _Totals:
-    """Sums over the passes of an answer; the first token comes from reading the prompt and is no pass."""
+def _with_totals(known: Figures, totals: Totals, speed: float | None, comparison: Comparison | None) -> Figures:
+    timed = totals.timed_passes
+    return replace(
+        known,
+        tokens_per_second=speed,
+        acceptance=totals.accepted / totals.proposed if totals.proposed else None,
+        tokens_per_step=totals.tokens / totals.passes if totals.passes and totals.proposed else None,
+        width=(totals.width or None) if totals.proposed else None,
+        positions=totals.positions,
+        kinds=totals.kinds,
+        draft_ms=totals.draft_ms / timed if timed else None,
+        verify_ms=totals.verify_ms / timed if timed else None,
+        other_ms=totals.other_ms / timed if timed else None,
+        modes=totals.mode_shares,
+        speed_up=comparison.speed_up if comparison else None,
+        plain_s=comparison.plain_s if comparison else None,
+        took_s=comparison.took_s if comparison else None,
+    )
 
-    passes: int = 0
-    tokens: int = 0
-    proposed: int = 0
-    accepted: int = 0
-    width: int = 0
-    draft_ms: float = 0.0
-    verify_ms: float = 0.0
-    other_ms: float = 0.0
-    modes: Counter[Mode] = field(default_factory=Counter)
 
-    @property
-    def shares(self) -> tuple[tuple[Mode, float], ...]:
-        """Of the passes, by mode; the greatest first."""
-        return tuple((mode, count / self.passes) for mode, count in self.modes.most_common())
+def _with_saved(known: Figures, saved: SavedFigures) -> Figures:
+    """The figures of a kept answer. The plain speed is that of its time, not of the pair that is loaded now."""
+    totals = Totals.of_saved(saved)
+    plain = 1e3 / saved.plain_ms_per_token if saved.plain_ms_per_token else None
+    return replace(
+        _with_totals(known, totals, saved.tokens_per_second or None, totals.comparison),
+        saved=True,
+        changes=(),
+        inactive="",
+        plain_tokens_per_second=plain,
+        dial_top=max(known.dial_top, dial_top(1.2 * max(saved.tokens_per_second, plain or 0.0))),
+        time_to_first_token_s=saved.time_to_first_token_s or None,
+        context_used=(saved.prompt_tokens + saved.tokens) or None,
+        modes=((saved.mode, 1.0),) if saved.steps else (),
+    )
 
-    def add(self, step: Step) -> None:
-        if step.elapsed_s <= 0:
-            return
-        self.passes += 1
-        self.modes[step.mode] += 1
-        self.tokens += len(step.tokens)
-        self.proposed += step.proposed
-        self.accepted += step.accepted
-        self.width = max(self.width, step.width)
-        self.draft_ms += step.draft_ms
-        self.verify_ms += step.verify_ms
-        self.other_ms += step.rollback_ms + step.host_ms
+
+def _rate(totals: Totals) -> float | None:
+    """Tokens a second over whole answers; None before there is one."""
+    return totals.tokens / totals.decode_s if totals.tokens and totals.decode_s else None
 
 
 def dial_top(value: float) -> float:
@@ -193,27 +298,6 @@ def dial_top(value: float) -> float:
         return _LEAST_DIAL
     power = 10.0 ** math.floor(math.log10(value))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """An answer against plain decoding of the same tokens."""
-
-    speed_up: float
-    plain_s: float
-    took_s: float
-
-
-def compare_with_plain(done: Done) -> Comparison | None:
-    """How long plain decoding would have taken for the tokens after the first, at its measured time per token.
-
-    The first token comes from reading the prompt, which is the same in both. None where plain decoding was not
-    measured, where nothing was proposed in the answer, or where it is too short to say anything.
-    """
-    plain_s = done.plain_decode_s
-    if not done.proposed or done.tokens < MEANINGFUL_TOKENS or plain_s <= 0 or done.decode_s <= 0:
-        return None
-    return Comparison(plain_s / done.decode_s, plain_s, done.decode_s)
 
 
 def verdict(speed_up: float) -> Verdict:

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from app.pairs.mode_selector import Devices
+from app.pairs.mode_selector import Devices, mode_label
 from app.stats import words
 from app.stats.dial import Dial
-from app.stats.figures import Figures, verdict
+from app.stats.figures import Figures, Scope, verdict
+from app.stats.histogram import Histogram
+from app.stats.meter import Meter
+from app.stats.overlap import OverlapView, TimelineWindow
+from app.stats.row import FigureRow
 from app.stats.step_bar import StepBar
+from app.stats.step_record import AnswerRecord
 from app.theme import PANEL_WIDTH
-from app.widgets import ElidedLabel, label, line, set_kind
+from app.widgets import label, line, push_button, set_kind
+from core.protocol import Loaded
 
 _SIDE = 18
 _SPEED_COLORS = {"faster": "good", "equal": "accent", "slower": "warn"}
+_MOST_CHANGES = 5
+_POSITIONS_HINT = "Of the blocks that proposed a token there"
+_ROWS = {
+    "speed_up": ("Speed-up", "Known after a second of an answer with proposals, where plain decoding was measured."),
+    "draft": ("Draft", "Known after the first step of an answer; not kept with saved answers."),
+    "verify": ("Verify", "Known after the first step of an answer; not kept with saved answers."),
+    "other": ("Other work", "Known after the first step of an answer; not kept with saved answers."),
+    "modes": ("Decoded by", "Known after the first step of an answer."),
+    "kinds": (
+        "Tokens per step in",
+        "Known after eight blocks of a kind of text; not kept with saved answers.",
+    ),
+    "first_token": ("First token", "Known when the first token is there; for an answer, not for a chat."),
+    "context": ("Context", "Known when a pair is loaded."),
+    "memory": ("Memory", "The engine does not run."),
+    "device": ("Runs on", "Known when the engine has started."),
+    "blas": ("Matrix library", "Known when the engine has started."),
+}
 
 
 class StatsPanel(QFrame):
-    """Dials, tokens per step, times, context and memory of the answer under way or just ended."""
+    """Dials, tokens per step, positions, overlap, times, context and memory of an answer or of the chat."""
+
+    scope_changed = Signal()
+    problem_met = Signal(object)
+    """`Problem`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_kind(self, "panel")
         self.setAccessibleName("Statistics")
         self.setFixedWidth(PANEL_WIDTH)
+        self.of_answer, self.of_chat = (_scope_button(*texts) for texts in _SCOPES)
         self.speed = Dial("speed")
         self.acceptance = Dial("draft accepted")
         self.reference = label("", "muted")
@@ -33,57 +62,87 @@ class StatsPanel(QFrame):
         self.per_step.setAccessibleName("Tokens per step")
         self.per_step_of = label("", "muted")
         self.step_bar = StepBar()
-        self.rows = {
-            name: _Row(title)
-            for name, title in {
-                "draft": "Draft",
-                "verify": "Verify",
-                "other": "Other work",
-                "modes": "Decoded by",
-                "first_token": "First token",
-                "context": "Context",
-                "memory": "Memory",
-                "device": "Runs on",
-                "blas": "Matrix library",
-            }.items()
-        }
+        self.counterfactual = label(words.MISSING, "muted", wraps=True)
+        self.counterfactual.setMinimumHeight(2 * self.counterfactual.fontMetrics().lineSpacing())
+        self.counterfactual.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.histogram = Histogram()
+        self.position = label(_POSITIONS_HINT, "muted")
+        self.overlap = OverlapView()
+        self.timeline_window: TimelineWindow | None = None
+        self.rows = {name: FigureRow(*texts) for name, texts in _ROWS.items()}
+        self.context_meter = Meter("Context in use")
+        self.changes = label("", "muted", wraps=True)
+        self.missing = label("", "muted", wraps=True)
+        self._expert: list[QWidget] = []
+        self._simple = False
         self._devices = Devices()
+        self._figures = Figures()
+        self._record = AnswerRecord()
         self._lay_out()
+        self._connect()
+        self.show_loaded(None)
         self.show_figures(Figures())
+
+    # ------------------------------------------------------------ what is shown
+
+    @property
+    def scope(self) -> Scope:
+        """Whose figures the user wants to see."""
+        return "chat" if self.of_chat.isChecked() else "answer"
 
     def show_figures(self, figures: Figures) -> None:
         """Show these figures."""
+        self._figures = figures
+        self.of_answer.setText("Saved answer" if figures.saved else "Answer")
         self._show_speed(figures)
-        accepted = figures.acceptance
-        self.acceptance.show_value(
-            accepted,
-            words.MISSING if accepted is None else f"{100 * accepted:.0f} %",
-            "" if accepted is None else "of verified",
-        )
-        per_step = figures.tokens_per_step
-        self.per_step.setText(words.MISSING if per_step is None else f"{per_step:.1f}")
-        self.per_step_of.setText("" if figures.width is None else f"of at most {figures.width}")
-        self.step_bar.show_value(per_step, figures.width)
-        for name, text in {
-            "draft": words.milliseconds(figures.draft_ms),
-            "verify": words.milliseconds(figures.verify_ms),
-            "other": words.milliseconds(figures.other_ms),
-            "first_token": words.seconds(figures.time_to_first_token_s),
-            "context": words.count_of(figures.context_used, figures.context_length),
-            "memory": words.memory(figures.memory_bytes),
-        }.items():
-            self.rows[name].show_value(text)
-        modes = words.decoded_by(figures.modes, self._devices) or [words.MISSING]
-        self.rows["modes"].show_value(modes[0], ", ".join(modes[1:]), figures.mode_reason)
+        self._show_acceptance(figures)
+        self._show_rows(figures)
+        self.histogram.show_positions(figures.positions)
+        self._show_position(self.histogram.pointed)
+        self.counterfactual.setText(words.counterfactual(figures.took_s, figures.plain_s))
+        self.counterfactual.setToolTip(_ROWS["speed_up"][1] if figures.took_s is None else "")
+        self._show_changes(figures)
+
+    def show_record(self, record: AnswerRecord) -> None:
+        """The steps of the answer under way, or of the last one."""
+        self._record = record
+        self.overlap.show_record(record)
+        if self.timeline_window is not None and self.timeline_window.isVisible():
+            self.timeline_window.view.show_record(record)
 
     def set_devices(self, devices: Devices) -> None:
         """What the modes run on."""
         self._devices = devices
+        self.overlap.set_devices(devices)
+        if self.timeline_window is not None:
+            self.timeline_window.view.set_devices(devices)
 
     def show_device(self, device: str, blas: str) -> None:
         """What the engine runs on."""
         self.rows["device"].show_value(device)
         self.rows["blas"].show_value(blas)
+
+    def show_loaded(self, loaded: Loaded | None) -> None:
+        """The loaded pair: which of its modes cannot run, and why."""
+        missing = loaded.missing if loaded else ()
+        lines = [f"{mode_label(each.mode, self._devices)}: {each.reason}" for each in missing]
+        self.missing.setText("\n".join(lines) or ("None." if loaded else "Known when a pair is loaded."))
+
+    def set_simple(self, simple: bool) -> None:
+        """Hide what only experts look at."""
+        self._simple = simple
+        for widget in self._expert:
+            widget.setVisible(not simple)
+
+    def open_timeline(self) -> None:
+        """The timeline in a window of its own."""
+        if self.timeline_window is None:
+            self.timeline_window = TimelineWindow(self)
+            self.timeline_window.view.problem_met.connect(self.problem_met)
+            self.timeline_window.view.set_devices(self._devices)
+        self.timeline_window.show()
+        self.timeline_window.activateWindow()
+        self.timeline_window.view.show_record(self._record)
 
     def _show_speed(self, figures: Figures) -> None:
         speed, plain = figures.tokens_per_second, figures.plain_tokens_per_second
@@ -97,71 +156,134 @@ class StatsPanel(QFrame):
             color,
             None if plain is None else plain / figures.dial_top,
         )
+        self.speed.setToolTip("Known after the second step of an answer." if speed is None else "")
         self.reference.setText("" if plain is None else f"mark: plain decoding, measured {words.speed(plain)} tok/s")
+
+    def _show_acceptance(self, figures: Figures) -> None:
+        accepted, per_step = figures.acceptance, figures.tokens_per_step
+        self.acceptance.show_value(
+            accepted,
+            words.MISSING if accepted is None else f"{100 * accepted:.0f} %",
+            "" if accepted is None else "of verified",
+        )
+        why = "" if accepted is not None else "Known once a draft's proposals have been verified."
+        self.acceptance.setToolTip(why)
+        self.per_step.setToolTip(why)
+        self.per_step.setText(words.MISSING if per_step is None else f"{per_step:.1f}")
+        self.per_step_of.setText("" if figures.width is None else f"of at most {figures.width}")
+        self.step_bar.show_value(per_step, figures.width)
+
+    def _show_rows(self, figures: Figures) -> None:
+        for name, text in {
+            "speed_up": words.MISSING if figures.speed_up is None else f"{figures.speed_up:.2f}x plain decoding",
+            "draft": words.milliseconds(figures.draft_ms),
+            "verify": words.milliseconds(figures.verify_ms),
+            "other": words.milliseconds(figures.other_ms),
+            "kinds": words.text_kinds(figures.kinds),
+            "first_token": words.seconds(figures.time_to_first_token_s),
+            "context": words.count_of(figures.context_used, figures.context_length),
+            "memory": words.memory(figures.memory_bytes),
+        }.items():
+            self.rows[name].show_value(text)
+        modes = words.decoded_by(figures.modes, self._devices) or [words.MISSING]
+        self.rows["modes"].show_value(modes[0], ", ".join(modes[1:]), figures.mode_reason)
+        known = figures.context_length
+        self.context_meter.show_share((figures.context_used or 0) / known if known else None)
+
+    def _show_changes(self, figures: Figures) -> None:
+        newest_first = [words.change_line(each, self._devices) for each in reversed(figures.changes)]
+        lines = newest_first[:_MOST_CHANGES]
+        if len(newest_first) > _MOST_CHANGES:
+            lines.append(f"{len(newest_first) - _MOST_CHANGES} more before")
+        if figures.inactive:
+            lines.insert(0, f"Speculation inactive: {figures.inactive}")
+        self.changes.setText("\n".join(lines) or "None in the last answer.")
+
+    def _show_position(self, number: int) -> None:
+        known = 0 < number <= len(self._figures.positions)
+        text = words.position_line(number, self._figures.positions[number - 1]) if known else _POSITIONS_HINT
+        self.position.setText(text)
+
+    # ------------------------------------------------------------------- layout
+
+    def _connect(self) -> None:
+        self.of_chat.toggled.connect(lambda: self.scope_changed.emit())
+        self.histogram.position_pointed.connect(self._show_position)
+        self.overlap.problem_met.connect(self.problem_met)
+        self.overlap.enlarge_requested.connect(self.open_timeline)
 
     def _lay_out(self) -> None:
         body = QWidget()
         set_kind(body, "panel-body")
         layout = QVBoxLayout(body)
-        layout.setContentsMargins(_SIDE, 18, _SIDE, 18)
+        layout.setContentsMargins(_SIDE, 14, _SIDE, 18)
         layout.setSpacing(10)
+        scopes = QHBoxLayout()
+        scopes.setSpacing(4)
+        self._scopes = QButtonGroup(self)
+        for button in (self.of_answer, self.of_chat):
+            self._scopes.addButton(button)
+            scopes.addWidget(button)
+        self.of_answer.setChecked(True)
+        layout.addLayout(scopes)
         dials = QHBoxLayout()
         dials.addWidget(self.speed)
         dials.addStretch()
         dials.addWidget(self.acceptance)
         layout.addLayout(dials)
         layout.addWidget(self.reference)
-        layout.addWidget(line())
-        layout.addWidget(label("Tokens per step", "strong"))
         numbers = QHBoxLayout()
         numbers.addWidget(self.per_step)
         numbers.addWidget(self.per_step_of, 1, Qt.AlignmentFlag.AlignBottom)
-        layout.addLayout(numbers)
-        layout.addWidget(self.step_bar)
-        for title, names in _GROUPS:
-            layout.addWidget(line())
-            layout.addWidget(label(title, "strong"))
-            for name in names:
-                layout.addWidget(self.rows[name])
+        add = layout.addWidget
+        add(_section("Tokens per step", numbers, self.step_bar))
+        add(_section("Against plain decoding", self.rows["speed_up"], self.counterfactual))
+        add(self._for_experts(_section("Accepted by position in the block", self.histogram, self.position)))
+        add(self._for_experts(_section("Overlap of the last answer", self.overlap)))
+        add(self._for_experts(_section("Time of a step", *(self.rows[name] for name in ("draft", "verify", "other")))))
+        add(_section("Answer", self.rows["modes"], self.rows["first_token"], self._for_experts(self.rows["kinds"])))
+        add(_section("Context and memory", self.rows["context"], self.context_meter, self.rows["memory"]))
+        add(self._for_experts(_section("Engine", self.rows["device"], self.rows["blas"])))
+        add(self._for_experts(_section("Modes that cannot run", self.missing)))
+        add(self._for_experts(_section("Changes of mode", self.changes)))  # last, since it grows
         layout.addStretch()
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(body)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(1, 0, 0, 0)
         outer.addWidget(scroll)
 
+    def _for_experts(self, widget: QWidget) -> QWidget:
+        self._expert.append(widget)
+        return widget
 
-_GROUPS = (
-    ("Time of a step", ("draft", "verify", "other")),
-    ("Answer", ("modes", "first_token", "context")),
-    ("Engine", ("memory", "device", "blas")),
+
+_SCOPES = (
+    ("Answer", "The figures of the answer under way, or of the last one"),
+    ("Chat", "The figures of all answers of this chat together"),
 )
 
 
-class _Row(QWidget):
-    """A title on the left, a value on the right."""
+def _scope_button(text: str, description: str) -> QPushButton:
+    button = push_button(text, description)
+    set_kind(button, "scope")
+    button.setCheckable(True)
+    return button
 
-    def __init__(self, title: str) -> None:
-        super().__init__()
-        self._title = title
-        self._value = ElidedLabel("value")
-        self._value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(label(title, "muted"))
-        layout.addWidget(self._value, 1)
-        self.show_value(words.MISSING)
 
-    @property
-    def text(self) -> str:
-        """The value as a whole."""
-        return self._value.full_text()
-
-    def show_value(self, text: str, *more: str) -> None:
-        """`more` shows when the pointer rests on it."""
-        self.setToolTip("\n".join((text, *filter(None, more))) if any(more) else "")
-        if text != self._value.full_text():
-            self._value.set_full_text(text)
-            self._value.setAccessibleName(f"{self._title}: {text}")
+def _section(title: str, *parts: QWidget | QHBoxLayout) -> QWidget:
+    section = QWidget()
+    layout = QVBoxLayout(section)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(8)
+    layout.addWidget(line())
+    layout.addWidget(label(title, "strong"))
+    for part in parts:
+        if isinstance(part, QWidget):
+            layout.addWidget(part)
+        else:
+            layout.addLayout(part)
+    return section

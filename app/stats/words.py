@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from app.pairs.mode_selector import Devices, mode_label
-from app.stats.figures import compare_with_plain, verdict
+from app.stats.figures import Change, verdict
+from app.stats.step_record import AnswerRecord, StepRecord
+from app.stats.text_kind import TextKind
+from app.stats.totals import Position, compare_with_plain
 from core.protocol import Done, Mode
 
 MISSING = "—"
@@ -88,3 +91,56 @@ def count_of(used: int | None, length: int | None) -> str:
     if length is None:
         return MISSING
     return f"{used or 0:,} of {length:,}"
+
+
+def counterfactual(took_s: float | None, plain_s: float | None) -> str:
+    """`12.4 s; plain decoding would have taken 31.0 s`."""
+    if took_s is None or plain_s is None:
+        return MISSING
+    return f"{seconds(took_s)}; plain decoding would have taken {seconds(plain_s)}"
+
+
+def inactive_text(reason: str) -> str:
+    """That no draft is at work, and why."""
+    return f"speculation inactive: {reason}"
+
+
+def step_lines(step: StepRecord, devices: Devices) -> str:
+    """One step of the timeline, in two lines."""
+    span = f"step {step.number}, {step.begin_s:.2f} to {step.end_s:.2f} s"
+    tokens = f"{step.tokens} token{'' if step.tokens == 1 else 's'}"
+    if step.proposed:
+        tokens = f"{step.accepted} of {step.proposed} accepted, {tokens}"
+    guessed = "" if step.branch is None else f", {step.branch} among {step.branches} outcomes drafted for"
+    draft = f"draft {milliseconds(step.draft_ms)}, " if step.draft_ms else ""
+    times = f"{draft}verify {milliseconds(step.verify_ms)}, other {milliseconds(step.other_ms)}"
+    return f"{mode_label(step.mode, devices)}, {span}: {tokens}{guessed}\n{times}"
+
+
+def position_line(number: int, position: Position) -> str:
+    """One position of the block: `d3: accepted in 43 of 88 blocks (49 %)`."""
+    counted = f"d{number}: accepted in {position.accepted} of {position.offered} blocks"
+    if position.share is None:
+        return f"{counted}, too few to say more"
+    return f"{counted} ({100 * position.share:.0f} %)"
+
+
+def overlap_line(record: AnswerRecord) -> str:
+    """Hits, misses and what was drafted in vain: `34 hits, 12 misses; 18 % of the draft's time discarded`."""
+    if record.hit_rate is None:
+        return "no outcome was guessed: the draft works after the verification" if record.draft_s else ""
+    discarded = 100 * record.discarded_s / record.draft_s if record.draft_s else 0.0
+    hits = f"{record.hits} hit{'' if record.hits == 1 else 's'}"
+    misses = f"{record.misses} miss{'' if record.misses == 1 else 'es'}"
+    return f"{hits}, {misses}; {discarded:.0f} % of the draft's time was for nothing"
+
+
+def change_line(change: Change, devices: Devices) -> str:
+    """A change of mode: when, to what, and why."""
+    failed = "failed, now " if change.failure else ""
+    return f"{change.at_s:.1f} s: {failed}{mode_label(change.mode, devices)}. {change.reason}"
+
+
+def text_kinds(kinds: tuple[tuple[TextKind, float], ...]) -> str:
+    """Tokens per step by kind of text: `code 4.1, prose 2.3`."""
+    return ", ".join(f"{kind} {per_step:.1f}" for kind, per_step in kinds) or MISSING

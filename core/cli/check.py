@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from core.bench.prompts import FEW_PROMPTS, read_prompts
-from core.check_messages import Check, CheckedPrompt, CheckStarted, Divergence, ModeVerdict, Verdict
+from core.check_messages import Check, CheckedPrompt, CheckStarted, Verdict
+from core.check_report import figures, heading, mark, notes, verdict_sentence
 from core.cli.common import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -28,7 +29,6 @@ _EXIT_CODES = (
     "rounding alone decides between two tokens. It is 1 where an answer differs otherwise or the check failed, and 130 "
     "where it was stopped."
 )
-_HEADER = f"{'mode':8}{'equal':>10}{'tok/s':>9}{'vs plain':>10}{'tok/step':>10}{'hits':>7}{'overlap':>9}"
 
 
 def add_command(commands: Any) -> None:
@@ -99,7 +99,7 @@ class _Screen:
             case CheckStarted():
                 self._status.clear()
                 self._modes = event.modes
-                print(_heading(self._request, event), flush=True)
+                print(heading(self._request, event), flush=True)
             case CheckedPrompt():
                 self._add(event)
             case Verdict():
@@ -113,69 +113,5 @@ class _Screen:
     def _add(self, event: CheckedPrompt) -> None:
         first, last = event.mode == self._modes[0], event.mode == self._modes[-1]
         beginning = f"{event.prompt + 1:<6}" if first else ""
-        print(f"{beginning}{event.tokens_per_second:>10.1f} {_mark(event)}", end="\n" if last else "", flush=True)
-        if event.divergence is not None:
-            self._notes.append(difference_line(event.mode, event.divergence))
-        if event.fell_back:
-            self._notes.append(f"{event.mode}, prompt {event.prompt + 1}: {event.fell_back}")
-
-
-def _heading(request: Check, event: CheckStarted) -> str:
-    how = f"temperature {request.temperature:g}, seed {request.seed}" if request.temperature else "greedy"
-    return "\n".join(
-        [
-            f"{request.pair.name}: {event.prompts} prompts, {request.max_tokens} tokens at most, {how}",
-            *(f"Not checked: {missing.mode}. {missing.reason}" for missing in event.missing),
-            "Tokens per second, and how the answer compares with the plain one: = equal, ~ near-tie, ! different",
-            "",
-            "prompt" + "  ".join(f"{mode:>10}" for mode in event.modes),
-        ]
-    )
-
-
-def _mark(event: CheckedPrompt) -> str:
-    if event.mode == "plain":
-        return " "
-    if event.divergence is None:
-        return "="
-    return "~" if event.divergence.near_tie else "!"
-
-
-def figures(verdict: Verdict) -> str:
-    """All modes, one a line."""
-    plain_speed = verdict.modes[0].tokens_per_second
-    return "\n".join([_HEADER, *(_figures_row(each, plain_speed) for each in verdict.modes)])
-
-
-def _figures_row(each: ModeVerdict, plain_speed: float) -> str:
-    ratio = f"{each.tokens_per_second / plain_speed:.2f}x" if plain_speed else ""
-    hits = "" if each.hit_rate is None else f"{each.hit_rate:.0%}"
-    return (
-        f"{each.mode:8}{f'{each.equal} of {each.prompts}':>10}{each.tokens_per_second:>9.1f}{ratio:>10}"
-        f"{each.accepted_per_step:>10.2f}{hits:>7}{each.overlap:>9.2f}"
-    )
-
-
-def difference_line(mode: Mode, divergence: Divergence) -> str:
-    """Where an answer left the plain one, and by how little."""
-    said = " and ".join(
-        f"{who} {'ended' if token is None else 'said ' + repr(text)}"
-        for who, token, text in (
-            ("plain decoding", divergence.plain_token, divergence.plain_said),
-            (mode, divergence.mode_token, divergence.mode_said),
-        )
-    )
-    kind = "a near-tie" if divergence.near_tie else "a difference"
-    margin = "" if divergence.margin is None else f", margin {divergence.margin:.2g} logits"
-    return f"{mode}, prompt {divergence.prompt + 1}, token {divergence.position + 1}: {said} ({kind}{margin})"
-
-
-def verdict_sentence(verdict: Verdict) -> str:
-    """What the check came to."""
-    lossy = [each.mode for each in verdict.modes if not each.lossless]
-    if lossy:
-        return f"NOT the answers of plain decoding: {', '.join(lossy)}."
-    near_ties = sum(each.prompts - each.equal for each in verdict.modes)
-    if near_ties:
-        return f"The answers are those of plain decoding but for {near_ties} that left them at a near-tie."
-    return "All answers are those of plain decoding, token for token."
+        print(f"{beginning}{event.tokens_per_second:>10.1f} {mark(event)}", end="\n" if last else "", flush=True)
+        self._notes += notes(event)

@@ -15,10 +15,11 @@ import signal
 import sys
 import threading
 import time
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from core.check_messages import ModeVerdict, Verdict
+from core.check_messages import Check, CheckedPrompt, CheckStarted, Divergence, ModeVerdict, Verdict
 from core.errors import Problem
 from core.kernel_messages import KernelProgress
 from core.protocol import (
@@ -140,6 +141,8 @@ class StandInWorker:
                 self.send(frame.id, Unloaded())
             case Generate():
                 self.generate(frame.id, frame.body)
+            case Check():
+                self.check(frame.id, frame.body)
 
     def load(self, request_id: int, request: Load | Generate) -> None:
         checked = isinstance(request, Load) and request.check
@@ -153,13 +156,19 @@ class StandInWorker:
         self.loaded = True
         modes: tuple[Mode, ...] = ("plain", "auto") if self.options.no_draft else ("plain", "gpu", "auto")
         block = 0 if self.options.no_draft else WIDTH
-        missing = (MissingMode("ane", self.options.no_programs),) if self.options.no_programs else ()
         verdict = Verdict((equal("plain"), equal("gpu"))) if checked else None
-        speed = PLAIN_TOKENS_PER_SECOND
+        load_s, speed = self.options.load_s, PLAIN_TOKENS_PER_SECOND
         self.send(
             request_id,
-            Loaded(request.pair, modes, missing, block, CONTEXT_LENGTH, self.options.load_s, speed, verdict=verdict),
+            Loaded(request.pair, modes, self.missing(), block, CONTEXT_LENGTH, load_s, speed, verdict=verdict),
         )
+
+    def missing(self) -> tuple[MissingMode, ...]:
+        reasons: tuple[tuple[Mode, str], ...] = (
+            ("ane", self.options.no_programs),
+            ("mirror", self.options.missing_mirror),
+        )
+        return tuple(MissingMode(mode, reason) for mode, reason in reasons if reason)
 
     def generate(self, request_id: int, request: Generate) -> None:
         if not self.loaded:
@@ -170,9 +179,32 @@ class StandInWorker:
             )
             return
         text = self.options.answer
+        if self.options.differ and request.options.mode != "plain":
+            text = f"{text.rsplit(' ', 1)[0]} otherwise"
         if self.options.echo:
             text = "\n\n".join(f"{message.role}: {message.content}" for message in request.messages)
         Answer(self, request_id, request, text).run()
+
+    def check(self, request_id: int, request: Check) -> None:
+        """Plain and `gpu`; with --differ the second one's answers leave the first at their last token."""
+        modes: tuple[Mode, ...] = ("plain", "gpu")
+        self.send(request_id, CheckStarted(modes, self.missing(), len(request.prompts)))
+        divergence = Divergence(0, 7, 1, " plain", 2, " other", 0.5, 0.001, near_tie=False)
+        for prompt in range(len(request.prompts)):
+            if prompt == self.options.die_after_steps:
+                os.kill(os.getpid(), signal.SIGKILL)
+            for number, mode in enumerate(modes):
+                stage = f"decoding prompt {prompt + 1} in mode {mode}"
+                done, total = prompt * len(modes) + number, len(request.prompts) * len(modes)
+                self.send(request_id, Progress(stage, done, total))
+                self.wait(1 / self.options.steps_per_second)
+                found = divergence if self.options.differ and mode == "gpu" and prompt == 0 else None
+                self.send(request_id, CheckedPrompt(mode, prompt, 8, 20.0 * (1 + number), 1.0 + number, found, ""))
+        found = divergence if self.options.differ else None
+        prompts = len(request.prompts)
+        plain = ModeVerdict("plain", prompts, prompts, None, 20.0, 1.0, None, 0.0)
+        gpu = ModeVerdict("gpu", prompts - (found is not None), prompts, found, 40.0, 2.0, 0.75, 0.5)
+        self.send(request_id, Verdict((plain, gpu)))
 
 
 def preparation(checked: bool) -> list[Progress]:
@@ -251,7 +283,9 @@ class Answer:
         self.sent += len(pieces)
         elapsed_s = time.monotonic() - self.first_s
         tokens = tuple(
-            StepToken(index, piece, self.origin(index, accepted, proposed), index + 1 if proposed else 0)
+            StepToken(
+                zlib.crc32(piece.encode()), piece, self.origin(index, accepted, proposed), index + 1 if proposed else 0
+            )
             for index, piece in enumerate(pieces)
         )
         step = Step(
@@ -289,7 +323,7 @@ class Answer:
         return Done(
             text="".join(self.tokens[: self.sent]),
             thinking=self.worker.options.thinking,
-            token_ids=tuple(range(self.sent)),
+            token_ids=tuple(map(token_id, self.tokens[: self.sent])),
             tokens=self.sent,
             steps=self.steps,
             accepted_per_step=(self.accepted + self.steps) / self.steps if self.steps else 0.0,
@@ -304,6 +338,10 @@ class Answer:
             mode=self.mode,
             finish_reason=self.reason,
         )
+
+
+def token_id(text: str) -> int:
+    return zlib.crc32(text.encode())
 
 
 def parse_options() -> argparse.Namespace:
@@ -324,6 +362,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--no-draft", action="store_true")
     parser.add_argument("--no-programs", default="", metavar="REASON")
     parser.add_argument("--garbage", action="store_true", help="write noise to fd 2")
+    parser.add_argument("--differ", action="store_true", help="other modes than plain end with another word")
+    parser.add_argument("--missing-mirror", default="", metavar="REASON", help="why there is no mode mirror")
     parser.add_argument("--deaf", action="store_true", help="heed neither cancel nor shutdown")
     options = parser.parse_args()
     if options.once:

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from app.engine import PairState, PairStatus
-from app.pairs.mode_selector import Devices, ModeSelector
 from app.pairs.pair_button import PairButton
 from app.theme import Theme
 from core.errors import Problem
@@ -69,40 +68,3 @@ def test_a_long_reason_does_not_widen_the_button_beyond_measure(button: PairButt
     assert button.sizeHint().width() <= 420
     button.resize(button.minimumSizeHint())
     assert button._name.text().endswith("…")
-
-
-@pytest.fixture
-def selector(qtbot: QtBot, theme: Theme) -> ModeSelector:  # noqa: ARG001
-    selector = ModeSelector()
-    qtbot.addWidget(selector)
-    return selector
-
-
-def texts(selector: ModeSelector) -> list[str]:
-    return [selector.itemText(index) for index in range(selector.count())]
-
-
-def test_modes_are_named_after_what_they_run_on(selector: ModeSelector) -> None:
-    assert texts(selector) == ["Auto", "Plain decoding", "Prompt lookup", "GPU draft", "Compiled draft", "Mirror"]
-    selector.set_devices(Devices(on_gpu=False))
-    assert texts(selector) == ["Auto", "Plain decoding", "Prompt lookup", "CPU draft", "Compiled draft", "Mirror"]
-    selector.set_devices(Devices(programs_on="Neural Engine"))
-    assert texts(selector) == ["Auto", "Plain decoding", "Prompt lookup", "GPU draft", "Neural Engine draft", "Mirror"]
-
-
-def test_the_choice_is_told_and_kept(selector: ModeSelector, qtbot: QtBot) -> None:
-    assert selector.mode == "auto"
-    with qtbot.waitSignal(selector.mode_chosen) as chosen:
-        selector.choose("plain")
-    assert chosen.args == ["plain"]
-    selector.set_devices(Devices(on_gpu=False))
-    assert selector.mode == "plain"
-
-
-def test_a_pair_without_a_draft_offers_plain_only_and_the_choice_comes_back(selector: ModeSelector) -> None:
-    selector.set_modes(("plain",))
-    assert texts(selector) == ["Plain decoding"]
-    assert selector.mode == "plain"
-    selector.set_modes(("plain", "gpu", "auto"))
-    assert texts(selector) == ["Auto", "Plain decoding", "GPU draft"]
-    assert selector.mode == "auto"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from core.check_messages import Divergence, ModeVerdict, Verdict
+from core.check_report import difference_line, figures, verdict_sentence
 from core.cli import main
-from core.cli.check import difference_line, figures, verdict_sentence
 from core.pairs import Pair
 
 LIMIT_S = 120

@@ -6,36 +6,15 @@ import pytest
 
 from app.pairs.mode_selector import Devices
 from app.stats import words
-from app.stats.figures import Figures, FiguresModel, compare_with_plain, dial_top, verdict
-from core.protocol import BusySpan, Done, Loaded, Mode, ModeChanged, Step, StepToken
+from app.stats.figures import MOST_CHANGES, Figures, FiguresModel, dial_top, verdict
+from app.stats.totals import compare_with_plain
+from core.chats import Figures as SavedFigures
+from core.modes import MissingMode
+from core.protocol import Done, Loaded, Mode, ModeChanged, Step
+from helpers.steps import step
 from helpers.window import PAIR
 
-LOADED = Loaded(PAIR, ("plain", "gpu"), (), 16, 2048, 1.5, 20.0)
-
-
-def step(elapsed_s: float, so_far: int, tokens: int, mode: Mode = "gpu", width: int = 8) -> Step:
-    """A step of `tokens` tokens, all but the last accepted proposals."""
-    proposed = 0 if mode == "plain" or elapsed_s == 0 else width - 1
-    return Step(
-        text="x",
-        thinking="",
-        tokens=tuple(StepToken(0, "x", "draft") for _ in range(tokens)),
-        mode=mode,
-        width=proposed + 1,
-        proposed=proposed,
-        accepted=tokens - 1,
-        draft_ms=10.0,
-        verify_ms=60.0,
-        rollback_ms=1.0,
-        host_ms=2.0,
-        target_busy=(BusySpan(0, 0),),
-        draft_busy=(),
-        branch=None,
-        branches=0,
-        tokens_so_far=so_far,
-        elapsed_s=elapsed_s,
-        context_used=100 + so_far,
-    )
+LOADED = Loaded(PAIR, ("plain", "gpu", "auto"), (), 16, 2048, 1.5, 20.0)
 
 
 def done(
@@ -208,3 +187,172 @@ def test_units() -> None:
     assert [words.count_of(1204, 8192), words.count_of(None, 2048), words.count_of(3, None)] == [
         "1,204 of 8,192", "0 of 2,048", "—",
     ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------ positions, kinds of text
+
+
+def test_acceptance_by_position_counts_the_blocks_that_proposed_a_token_there() -> None:
+    steps = [step(0.1 * n, 1, accepted + 1, width=4) for n, accepted in enumerate((3, 1, 1, 0), 1)]
+    narrow = step(0.5, 1, 3, width=3)
+    positions = model_after(step(0.0, 1, 1), *steps, narrow).figures().positions
+    assert [(each.offered, each.accepted) for each in positions] == [(5, 4), (5, 2), (4, 1)]
+    assert [each.share for each in positions] == [0.8, 0.4, 0.25]
+
+
+def test_a_share_of_few_blocks_is_no_share() -> None:
+    positions = model_after(step(0.0, 1, 1), *(step(0.1 * n, 1, 2) for n in (1, 2, 3))).figures().positions
+    assert {each.share for each in positions} == {None}
+
+
+def test_tokens_per_step_are_told_by_kind_of_text() -> None:
+    texts = ["Here:\n", "```", "py\n", *["code\n"] * 8, "```\n", *["prose "] * 8]
+    steps = [step(0.1 * n, 1, 3 if text == "code\n" else 2, text=text) for n, text in enumerate(texts, 1)]
+    thinking = [step(10 + n, 1, 4, text="", thinking="hm") for n in range(8)]
+    kinds = dict(model_after(step(0.0, 1, 1, text=""), *thinking, *steps).figures().kinds)
+    assert kinds["thinking"] == 4.0
+    assert kinds["code"] == pytest.approx((8 * 3 + 2) / 9)  # the step that ends the fence was within it
+    assert kinds["prose"] == 2.0
+
+
+def test_a_kind_of_text_with_few_blocks_is_not_told() -> None:
+    assert model_after(step(0.0, 1, 1), *(step(0.1 * n, 1, 2) for n in range(1, 8))).figures().kinds == ()
+
+
+# ------------------------------------------------------------------------ the chat
+
+
+def ended(model: FiguresModel, end: Done, *steps: Step) -> None:
+    model.begin(now_s=0.0)
+    for each in steps:
+        model.step(each, now_s=0.1)
+    model.done(end)
+
+
+def test_a_chat_sums_its_answers_and_the_one_under_way() -> None:
+    model = model_after(step(0.0, 1, 1), step(1.0, 41, 40, width=64))
+    model.done(done(tokens=41, decode_s=1.0))
+    ended(model, done(tokens=21, decode_s=2.0, mode="plain", proposed=0), *(step(2.0, 21, 20, "plain"),))
+    model.begin(now_s=0.0)
+    model.step(step(0.0, 1, 1), now_s=0.1)
+    model.step(step(1.0, 11, 10, width=16), now_s=0.1)
+    chat = model.figures("chat")
+    assert chat.answers == 2
+    assert chat.tokens_per_second == pytest.approx((40 + 20 + 10) / 4.0)
+    assert chat.acceptance == pytest.approx((39 + 9) / (63 + 15))
+    assert (chat.plain_s, chat.took_s) == (2.0, 1.0)  # the plain answer is compared with nothing
+    assert chat.time_to_first_token_s is None
+    model.reset()
+    assert model.figures("chat") == model_after().figures("chat")
+
+
+def test_an_answer_that_broke_off_counts_in_the_chat() -> None:
+    model = model_after(step(0.0, 1, 1), step(1.0, 41, 40))
+    model.begin(now_s=20.0)
+    assert model.figures("chat").answers == 1
+    assert model.figures("chat").tokens_per_second == pytest.approx(40.0)
+
+
+def test_an_opened_chat_begins_with_its_kept_answers() -> None:
+    model = model_after(step(0.0, 1, 1), step(1.0, 41, 40))
+    kept = SavedFigures.of(done(tokens=101, decode_s=2.0))
+    model.open_chat([kept, kept])
+    chat = model.figures("chat")
+    assert (chat.answers, chat.tokens_per_second, chat.speed_up) == (2, 50.0, 2.5)
+    assert chat.acceptance == pytest.approx(70 / 210)
+    assert chat.draft_ms is None  # not kept
+    assert model.figures().tokens_per_second is None
+
+
+def test_a_kept_answer_is_shown_until_the_next_one_begins() -> None:
+    model = model_after(step(0.0, 1, 1), step(1.0, 41, 8))
+    model.mode_changed(ModeChanged("gpu", "Expected here: more.", "choice"))
+    model.show_saved(SavedFigures.of(done(tokens=101, decode_s=0.5, plain_ms=40.0)))
+    shown = model.figures()
+    assert shown.saved
+    assert (shown.tokens_per_second, shown.plain_tokens_per_second) == (200.0, 25.0)
+    assert (shown.plain_s, shown.took_s, shown.speed_up) == (4.0, 0.5, 8.0)
+    assert shown.dial_top >= 200
+    assert shown.modes == (("gpu", 1.0),)
+    assert shown.changes == ()
+    assert (shown.draft_ms, shown.positions, shown.memory_bytes) == (None, (), None)
+    model.show_saved(None)
+    assert not model.figures().saved
+    model.show_saved(SavedFigures())
+    assert model.figures().tokens_per_second is None
+    model.begin(now_s=20.0)
+    assert not model.figures().saved
+
+
+# ------------------------------------------------------------------------ is a draft at work
+
+
+def plain_answer(model: FiguresModel, count: int = 10) -> FiguresModel:
+    model.begin(now_s=0.0)
+    for n in range(count):
+        model.step(step(0.1 * n, n + 1, 1, "plain"), now_s=0.1)
+    return model
+
+
+def with_pair(loaded: Loaded, asked: Mode) -> FiguresModel:
+    model = FiguresModel(lambda: asked)
+    model.loaded(loaded, now_s=0.0)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("loaded", "asked", "reason"),
+    [
+        (LOADED, "plain", ""),
+        (LOADED, "auto", "no draft is expected to be faster"),
+        (Loaded(PAIR, ("plain",), (), 0, 2048, 1.5, 20.0), "auto", "This pair has no draft."),
+        (Loaded(PAIR, ("plain",), (), 0, 2048, 1.5, 20.0), "gpu", "This pair has no draft."),
+        (
+            Loaded(PAIR, ("plain", "gpu"), (MissingMode("mirror", "Layer 2 differs."),), 16, 2048, 1.5, 20.0),
+            "mirror",
+            "Layer 2 differs.",
+        ),
+    ],
+)
+def test_an_answer_without_a_draft_says_why_unless_that_was_asked(loaded: Loaded, asked: Mode, reason: str) -> None:
+    inactive = plain_answer(with_pair(loaded, asked)).figures().inactive
+    assert (inactive == "") is (reason == "")
+    assert reason in inactive
+
+
+def test_a_few_plain_steps_are_no_reason_to_speak() -> None:
+    assert plain_answer(with_pair(LOADED, "auto"), count=8).figures().inactive == ""
+
+
+def test_speculation_that_was_given_up_says_why_and_is_active_again_later() -> None:
+    model = with_pair(LOADED, "auto")
+    model.begin(now_s=0.0)
+    for n in range(10):
+        model.step(step(0.1 * n, n + 1, 2), now_s=0.1)
+    assert model.figures().inactive == ""
+    model.mode_changed(ModeChanged("plain", "Expected here: less.", "choice"))
+    for n in range(10, 40):
+        model.step(step(0.1 * n, n + 1, 1, "plain"), now_s=0.1)
+    assert model.figures().inactive == "Expected here: less."
+    for n in range(40, 60):
+        model.step(step(0.1 * n, n + 1, 2), now_s=0.1)
+    assert model.figures().inactive == ""
+
+
+def test_changes_of_mode_are_kept_with_time_and_reason_but_not_without_end() -> None:
+    model = model_after(step(0.0, 1, 1), step(1.5, 3, 2))
+    model.mode_changed(ModeChanged("gpu", "The programs failed.", "failure"))
+    (change,) = model.figures().changes
+    assert (change.at_s, change.mode, change.failure) == (1.5, "gpu", True)
+    assert words.change_line(change, Devices()) == "1.5 s: failed, now GPU draft. The programs failed."
+    assert model.figures().mode_reason == ""
+    for _ in range(2 * MOST_CHANGES):
+        model.mode_changed(ModeChanged("plain", "x", "choice"))
+    assert len(model.figures().changes) == MOST_CHANGES
+    model.begin(now_s=0.0)
+    assert model.figures().changes == ()
+
+
+def test_the_counterfactual_is_a_sentence() -> None:
+    assert words.counterfactual(12.4, 31.0) == "12.4 s; plain decoding would have taken 31.0 s"
+    assert words.counterfactual(None, None) == "—"

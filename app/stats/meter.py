@@ -1,0 +1,51 @@
+"""A meter: how full something is."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.theme import colors
+
+_HEIGHT = 6
+_NEARLY_FULL = 0.9
+
+
+class Meter(QWidget):
+    """Filled to `share`, in another colour where it is nearly full."""
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._share: float | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(name)
+
+    def show_share(self, share: float | None) -> None:
+        """0 to 1; None where it is not known."""
+        if share != self._share:
+            self._share = share
+            self.setAccessibleDescription("" if share is None else f"{100 * share:.0f} %")
+            self.update()
+
+    @property
+    def share(self) -> float | None:
+        """What is shown."""
+        return self._share
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """A thin line."""
+        return QSize(120, _HEIGHT)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        """Draw it."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        box = QRectF(0, 0, self.width(), _HEIGHT)
+        painter.setBrush(QColor(colors().track))
+        painter.drawRoundedRect(box, 3, 3)
+        if self._share:
+            painter.setBrush(QColor(colors().warn if self._share > _NEARLY_FULL else colors().accent))
+            box.setWidth(max(box.width() * min(self._share, 1.0), _HEIGHT))
+            painter.drawRoundedRect(box, 3, 3)
