@@ -228,6 +228,8 @@ class MainWindow(QMainWindow):
 
     def _on_step(self, step: Step) -> None:
         self._model.step(step, time.monotonic())
+        if self.transcript.answer is not None:
+            self.transcript.answer.add_step(step)
         self._show_figures()
 
     def _on_text(self, text: str) -> None:

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.highlight import CodeHighlighter, lexer_for
+from app.chat.lines import LineBreaker
 from app.theme import code_font, colors
 from app.widgets import set_kind
 
@@ -35,6 +36,8 @@ class CodeView(QFrame):
         self._colors = colors()
         self._text = _CodeText(self)
         self._text.setAccessibleName(f"Code, {language or 'no language named'}")
+        self._source: list[str] = []
+        self._lines = LineBreaker()
         lexer = lexer_for(language)
         self._highlighter = CodeHighlighter(self._text.document(), lexer, self._colors) if lexer else None
         layout = QVBoxLayout(self)
@@ -44,14 +47,22 @@ class CodeView(QFrame):
 
     @property
     def text(self) -> str:
-        """The code."""
-        return self._text.toPlainText()
+        """The code, whatever of it is broken on screen."""
+        return "".join(self._source)
+
+    @property
+    def view(self) -> QPlainTextEdit:
+        """The widget that shows the code."""
+        return self._text
 
     def append(self, text: str) -> None:
         """Add text at the end."""
+        self._source.append(text)
+        if self._highlighter:
+            self._highlighter.begin_slice()
         cursor = QTextCursor(self._text.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        cursor.insertText(text)
+        cursor.insertText(self._lines.broken(text))
         self._text.fit()
 
     def stick(self, top: int) -> None:
@@ -113,6 +124,9 @@ class _CodeText(QPlainTextEdit):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
+        option = self.document().defaultTextOption()
+        option.setTextDirection(Qt.LayoutDirection.LeftToRight)  # also where it begins with a comment in Hebrew
+        self.document().setDefaultTextOption(option)
         self.setFont(code_font())
         self.setTabStopDistance(4 * QFontMetrics(code_font()).horizontalAdvance(" "))
         self._next_line = self.document().firstBlock()  # the first one that is not measured yet
