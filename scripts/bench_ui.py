@@ -19,7 +19,7 @@ from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtCore import QEventLoop
+from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.chat.entry import Entry
@@ -51,7 +51,8 @@ _START = textwrap.dedent(
             self.close()
 
     application.MainWindow = Timed
-    application.run("dark", command=[sys.executable, "-c", "import sys; sys.stdin.read()"], pair=Pair("none", "/x", "/y"))
+    silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    application.run("dark", command=silent, pair=Pair("none", "/x", "/y"))
     """
 )
 
@@ -119,9 +120,8 @@ def frames_ms(text: str, seconds: float) -> list[float]:
     transcript.add_user_message("A question")
     answer = transcript.begin_answer()
     answer.append(text[:-streamed])
-    while answer.is_showing:
+    while answer.is_showing or _works_in_slices(transcript):
         QApplication.processEvents()
-        time.sleep(0.002)
     took, at = [], len(text) - streamed
     for number in range(int(seconds / FRAME_S)):
         end = len(text) - streamed + int((number + 1) * per_frame)
@@ -135,6 +135,11 @@ def frames_ms(text: str, seconds: float) -> list[float]:
     transcript.deleteLater()
     pump()
     return took
+
+
+def _works_in_slices(transcript: Transcript) -> bool:
+    """Whether what came at once is still being shown or coloured."""
+    return any(timer.isActive() and timer.interval() == 0 for timer in transcript.findChildren(QTimer))
 
 
 def opening_ms(text: str) -> float:

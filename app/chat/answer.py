@@ -19,7 +19,7 @@ from app.chat.prose import ProseView
 from app.chat.thinking import ThinkingView
 from app.chat.tokens import TokenView
 from app.theme import GAP
-from app.widgets import label
+from app.widgets import height_of, label
 from core.protocol import Step
 
 FRAME_MS = 33
@@ -269,6 +269,10 @@ class AnswerView(QWidget):
         for widget in (self.thinking, self.tokens, self._code, self.footer):
             if widget is not None and (layout := widget.layout()) is not None:
                 layout.activate()
+        self._blocks.invalidate()  # Qt tells only the outermost layout of what has changed
+        self._layout.invalidate()
+        # Taller first: a layout without room would squeeze every block, and each would lay itself out twice.
+        self.resize(self.width(), height_of(self._layout, self.width()))
         self._layout.activate()
         self.grown.emit()
 

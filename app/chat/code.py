@@ -33,6 +33,7 @@ class CodeView(QFrame):
     def __init__(self, language: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_kind(self, "code")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._colors = colors()
         self._text = _CodeText(self)
         self._text.setAccessibleName(f"Code, {language or 'no language named'}")

@@ -6,6 +6,7 @@ Blocks are parsed one by one while an answer streams in, so a footnote mark and 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -118,6 +119,8 @@ def _make_parser() -> MarkdownIt:
         allow_blank_lines=False,
         double_inline=True,
     )
+    # The open block is read with each frame, and what makes an address safe is slow.
+    parser.normalizeLink = lru_cache(1000)(parser.normalizeLink)  # type: ignore[method-assign]
     parser.inline.ruler.before("escape", "bracket_formula", _bracket_formula)
     parser.inline.ruler.before("link", "footnote_mark", _footnote_mark)
     interrupts = {"alt": ["paragraph", "reference", "blockquote", "list"]}

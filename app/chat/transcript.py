@@ -20,7 +20,7 @@ from app.chat.entry import Entry
 from app.chat.place import Place
 from app.chat.welcome import Welcome
 from app.theme import BODY_PX, COLUMN_WIDTH
-from app.widgets import set_kind
+from app.widgets import height_of, set_kind
 
 _NEAR_END_PX = 2 * BODY_PX * 2
 _SIDE = 24
@@ -234,9 +234,10 @@ class Transcript(QScrollArea):
 
     def _settle(self) -> None:
         """Lay out now. Left to Qt it takes several rounds of events, and the view shows what lies between."""
-        self._outer.activate()
+        self._column.invalidate()  # Qt tells only the outermost layout of what has changed
+        self._outer.invalidate()
         width, least = self.viewport().width(), self.viewport().height()
-        self._content.resize(width, max(self._outer.totalMinimumHeightForWidth(width), least))
+        self._content.resize(width, max(height_of(self._outer, width), least))
         self._outer.activate()
         self._keep_place()
 
