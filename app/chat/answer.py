@@ -14,11 +14,11 @@ from app.chat.answer_footer import AnswerFooter
 from app.chat.blocks import BlockSplitter, Change, FenceClosed, FenceOpened, FenceText, ProseChanged, ProseClosed
 from app.chat.code import CodeView
 from app.chat.entry import Entry
+from app.chat.formats import PARAGRAPH_GAP_PX
 from app.chat.pieces import Code, Piece, ends_run, pieces
 from app.chat.prose import ProseView
 from app.chat.thinking import ThinkingView
 from app.chat.tokens import TokenView
-from app.theme import GAP
 from app.widgets import height_of, label
 from core.protocol import Step
 
@@ -28,7 +28,6 @@ _FRAME_BUDGET_S = 0.010
 """What comes faster than it can be shown is shown over several frames."""
 _CODE_CHARS = 10_000
 """Code is added in pieces of about this length."""
-_BLOCK_GAP = GAP
 
 
 class AnswerView(QWidget):
@@ -72,7 +71,7 @@ class AnswerView(QWidget):
     def _lay_out(self) -> None:
         self._thinking_place = QVBoxLayout()
         self._blocks = QVBoxLayout()
-        self._blocks.setSpacing(_BLOCK_GAP)
+        self._blocks.setSpacing(PARAGRAPH_GAP_PX)
         self._status = label("", "muted")
         self._status.hide()
         self.footer = AnswerFooter(self)

@@ -53,7 +53,8 @@ class FittedText(QTextBrowser):
         return QSize(super().sizeHint().width(), self.height())
 
     def _fit(self, size: QSizeF) -> None:
-        height = math.ceil(size.height())
+        # Without the gap below the last block: what follows keeps its own distance.
+        height = math.ceil(size.height() - self.document().lastBlock().blockFormat().bottomMargin())
         if height != self.height():
             self.setFixedHeight(height)
 

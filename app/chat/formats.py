@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -9,6 +10,7 @@ from PySide6.QtGui import (
     QTextBlockFormat,
     QTextCharFormat,
     QTextFormat,
+    QTextFrameFormat,
     QTextLength,
     QTextListFormat,
     QTextTableFormat,
@@ -59,6 +61,13 @@ class Formats:
         form.setProperty(IS_CODE, True)
         return form
 
+    def formula_block(self, quotes: int) -> QTextBlockFormat:
+        """A formula on lines of its own, in the middle."""
+        form = self.block(PARAGRAPH_GAP_PX, quotes)
+        form.setLineHeight(0, QTextBlockFormat.LineHeightTypes.SingleHeight.value)
+        form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        return form
+
     def rule(self, quotes: int) -> QTextBlockFormat:
         """A horizontal line."""
         form = self.block(PARAGRAPH_GAP_PX, quotes)
@@ -83,6 +92,7 @@ class Formats:
         form = QTextTableFormat()
         form.setBorderCollapse(True)
         form.setBorder(1)
+        form.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
         form.setBorderBrush(QColor(self.colors.border))
         form.setCellPadding(6)
         form.setTopMargin(2)

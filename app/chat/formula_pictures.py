@@ -37,15 +37,20 @@ def insert_picture(written: WrittenFormula, formula: Formula, key: FormulaKey) -
     if cursor.selectedText() != source.replace("\n", " ") or scale < _SMALLEST_SCALE:
         return
     document = cursor.document()
-    half_x = QFontMetricsF(document.defaultFont()).xHeight() / 2
-    image, size = _on_base_line(formula, half_x, scale)
+    is_alone = cursor.block().length() == cursor.selectionEnd() - cursor.selectionStart() + 1
+    if is_alone:
+        image, size = formula.image, QSizeF(formula.width, formula.ascent + formula.descent) * scale
+    else:
+        half_x = QFontMetricsF(document.defaultFont()).xHeight() / 2
+        image, size = _on_base_line(formula, half_x, scale)
     name = f"formula:{hashlib.sha1(repr(key).encode(), usedforsecurity=False).hexdigest()}"
     document.addResource(QTextDocument.ResourceType.ImageResource.value, QUrl(name), image)
     form = QTextImageFormat()
     form.setName(name)
     form.setWidth(size.width())
     form.setHeight(size.height())
-    form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+    if not is_alone:
+        form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
     form.setProperty(FORMULA_SOURCE, source)
     form.setToolTip(source)
     cursor.removeSelectedText()

@@ -138,9 +138,7 @@ class MarkdownWriter:
         self._inline(inline, text)
 
     def _formula_block(self, token: Token) -> None:
-        form = self._block_format(PARAGRAPH_GAP_PX)
-        form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._begin_block(form)
+        self._begin_block(self._formats.formula_block(self._quotes))
         self._formula(token, self._formats.text(bool(self._quotes)))
 
     def _code(self, content: str) -> None:
@@ -237,6 +235,7 @@ class MarkdownWriter:
         begin = self._cursor.position()
         self._cursor.insertText(written.replace("\n", " "), self._formats.formula_source(form, written))
         selection = QTextCursor(self._cursor)
+        selection.setKeepPositionOnInsert(True)
         selection.setPosition(begin)
         selection.setPosition(self._cursor.position(), QTextCursor.MoveMode.KeepAnchor)
         self.formulas.append(WrittenFormula(selection, latex, FORMULAS[token.type]))

@@ -37,8 +37,8 @@ class Transcript(QScrollArea):
 
     suggestion_chosen = Signal(str)
     """A prompt of the empty transcript was clicked."""
-    built = Signal()
-    """Something was added or changed: what was searched before may no longer be all."""
+    changed = Signal()
+    """Something was added, or changed what it shows."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -126,14 +126,14 @@ class Transcript(QScrollArea):
                 widget.deleteLater()
         self._welcome.show()
         self._at_end = True
-        self.built.emit()
+        self.changed.emit()
 
-    def color_tokens(self, shown: bool) -> None:
-        """Show the tokens of answers by where they came from, where that is known."""
-        self._token_colors = shown
+    def toggle_token_colors(self) -> None:
+        """Show the tokens of answers by where they came from, where that is known; or the formatted text again."""
+        self._token_colors = not self._token_colors
         for message in self._messages:
             if isinstance(message, AnswerView):
-                message.color_tokens(shown)
+                message.color_tokens(self._token_colors)
 
     def _add(self, message: Message, index: int) -> None:
         message.resize(self._column.geometry().width(), 0)
@@ -148,7 +148,7 @@ class Transcript(QScrollArea):
     # -------------------------------------------------------------- building up
 
     def build_all(self) -> None:
-        """Build everything, in slices of time. `built` is emitted after each."""
+        """Build everything, in slices of time."""
         self._builds_all = True
         self._build_more()
 
@@ -164,10 +164,8 @@ class Transcript(QScrollArea):
     def _build_more(self) -> None:
         """Build upwards until enough stands above the view, or the time is over."""
         end_s = time.perf_counter() + _SLICE_S
-        changed = False
         while self._wants_more():
             self._build_one()
-            changed = True
             self._settle()
             if time.perf_counter() > end_s:
                 self._more.start()
@@ -175,8 +173,6 @@ class Transcript(QScrollArea):
         else:
             self._more.stop()
             self._builds_all = False
-        if changed:
-            self.built.emit()
 
     def _wants_more(self) -> bool:
         if self.is_complete:
@@ -240,6 +236,7 @@ class Transcript(QScrollArea):
         self._content.resize(width, max(height_of(self._outer, width), least))
         self._outer.activate()
         self._keep_place()
+        self.changed.emit()
 
     def _place_jump(self) -> None:
         self.jump.adjustSize()

@@ -76,9 +76,10 @@ def test_slow_frames_make_way(answer: AnswerView, monkeypatch: pytest.MonkeyPatc
     assert parts(answer) == ["slow text"]
 
 
-def test_the_end_shows_everything_at_once(answer: AnswerView) -> None:
+def test_the_end_shows_everything(answer: AnswerView, qtbot: QtBot) -> None:
     answer.append("```\nheld back ``")
     answer.finish("12 tokens", "Interrupted: it broke.")
+    qtbot.waitUntil(lambda: not answer.is_showing)
     assert parts(answer) == ["code: held back ``"]
     assert answer.footer.figures.text() == "12 tokens"
     assert answer.footer.problem.text() == "Interrupted: it broke."
