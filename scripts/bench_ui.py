@@ -22,6 +22,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.chat.code import CodeView
 from app.chat.entry import Entry
 from app.chat.transcript import Transcript
 from app.theme import Theme
@@ -144,11 +145,13 @@ def _works_in_slices(transcript: Transcript) -> bool:
 
 def opening_ms(text: str) -> float:
     """How long a saved chat takes from the click until its end is painted."""
-    entries = [Entry("user", "A question"), Entry("assistant", text, figures="12 tok/s")] if len(text) else []
+    entries = [Entry("user", "A question"), Entry("assistant", text, figures="12 tok/s")]
     transcript = _transcript()
     began = time.perf_counter()
     transcript.show(entries)
     pump()
+    while not all(code.is_written for code in transcript.findChildren(CodeView)):
+        pump()
     took = (time.perf_counter() - began) * 1e3
     transcript.close()
     transcript.deleteLater()

@@ -26,7 +26,7 @@ FRAME_MS = 33
 _COST_PER_SKIPPED_FRAME_MS = 8
 _FRAME_BUDGET_S = 0.010
 """What comes faster than it can be shown is shown over several frames."""
-_CODE_CHARS = 10_000
+_CODE_CHARS = 5000
 """Code is added in pieces of about this length."""
 
 
@@ -263,6 +263,11 @@ class AnswerView(QWidget):
         # At once: else it comes with the next events, and counts for nothing until then.
         view.setVisible(self.tokens is None or self.tokens.isHidden())
 
+    def _grow_with(self, code: CodeView) -> None:
+        if (layout := code.layout()) is not None:
+            layout.activate()
+        self._grow()
+
     def _grow(self) -> None:
         """Lay out what lies within, from the inside out, and tell of it."""
         for widget in (self.thinking, self.tokens, self._code, self.footer):
@@ -277,6 +282,7 @@ class AnswerView(QWidget):
 
     def _make_code(self, language: str) -> CodeView:
         code = CodeView(language)
+        code.grown.connect(lambda: self._grow_with(code))
         self.code_added.emit(code)
         return code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import (
@@ -25,36 +26,50 @@ _SMALLEST_SCALE = 0.6
 """A formula that had to shrink more stays source, which wraps."""
 
 
-def insert_picture(written: WrittenFormula, formula: Formula, key: FormulaKey) -> None:
-    """Replace the source, unless it has gone since, or the picture would not fit into the column."""
-    cursor = QTextCursor(written.cursor)
+def insert_pictures(places: Sequence[WrittenFormula], formula: Formula, key: FormulaKey) -> None:
+    """Replace the source at each place, unless it has gone since, or the picture would not fit into the column."""
+    scale = min(1.0, _WIDEST_PX / formula.width)
+    if not places or scale < _SMALLEST_SCALE:
+        return
+    document = places[0].cursor.document()
+    alone = _form(
+        document, key, "alone", formula.image, QSizeF(formula.width, formula.ascent + formula.descent) * scale
+    )
+    half_x = QFontMetricsF(document.defaultFont()).xHeight() / 2
+    within = _form(document, key, "within", *_on_base_line(formula, half_x, scale))
+    within.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+    edit = QTextCursor(document)
+    edit.beginEditBlock()
+    for place in places:
+        _replace(place, alone, within)
+    edit.endEditBlock()
+
+
+def _replace(place: WrittenFormula, alone: QTextImageFormat, within: QTextImageFormat) -> None:
+    cursor = QTextCursor(place.cursor)
     source = str(cursor.charFormat().property(FORMULA_SOURCE))
     end = cursor.position()
     # By its length: what was replaced right before it may have joined the selection.
     cursor.setPosition(max(end - _units(source), 0))
     cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-    scale = min(1.0, _WIDEST_PX / formula.width)
-    if cursor.selectedText() != source.replace("\n", " ") or scale < _SMALLEST_SCALE:
+    if cursor.selectedText() != source.replace("\n", " "):
         return
-    document = cursor.document()
     is_alone = cursor.block().length() == cursor.selectionEnd() - cursor.selectionStart() + 1
-    if is_alone:
-        image, size = formula.image, QSizeF(formula.width, formula.ascent + formula.descent) * scale
-    else:
-        half_x = QFontMetricsF(document.defaultFont()).xHeight() / 2
-        image, size = _on_base_line(formula, half_x, scale)
-    name = f"formula:{hashlib.sha1(repr(key).encode(), usedforsecurity=False).hexdigest()}"
+    form = QTextImageFormat(alone if is_alone else within)
+    form.setProperty(FORMULA_SOURCE, source)
+    cursor.removeSelectedText()
+    cursor.insertImage(form)
+
+
+def _form(document: QTextDocument, key: FormulaKey, use: str, image: QImage, size: QSizeF) -> QTextImageFormat:
+    name = f"formula:{hashlib.sha1(f'{key} {use}'.encode(errors='replace'), usedforsecurity=False).hexdigest()}"
     document.addResource(QTextDocument.ResourceType.ImageResource.value, QUrl(name), image)
     form = QTextImageFormat()
     form.setName(name)
     form.setWidth(size.width())
     form.setHeight(size.height())
-    if not is_alone:
-        form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
-    form.setProperty(FORMULA_SOURCE, source)
-    form.setToolTip(source)
-    cursor.removeSelectedText()
-    cursor.insertImage(form)
+    form.setToolTip(key.source)
+    return form
 
 
 def _on_base_line(formula: Formula, half_x: float, scale: float) -> tuple[QImage, QSizeF]:

@@ -125,7 +125,7 @@ def lex_line(
 
 
 def _units(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _formats(colors: Colors) -> dict[_TokenType, QTextCharFormat]:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 from app.chat.blocks import ProseClosed
 from app.chat.copying import plain_text
 from app.chat.fitted import FittedText
-from app.chat.formula_pictures import insert_picture
+from app.chat.formula_pictures import insert_pictures
 from app.chat.formulas import FormulaKey, formulas
 from app.chat.markdown import MarkdownWriter, WrittenFormula
 from app.theme import BODY_PX, colors
@@ -102,28 +102,30 @@ class ProseView(FittedText):
             cursor.removeSelectedText()
         writer = MarkdownWriter(cursor, self._colors)
         writer.write(source)
-        for written in reversed(writer.formulas):  # from the end on, so that the places before stand
-            self._draw_formula(written)
+        by_key: dict[FormulaKey, list[WrittenFormula]] = {}
+        for written in writer.formulas:
+            key = FormulaKey(written.latex, written.display, BODY_PX, self._colors.text)
+            by_key.setdefault(key, []).append(written)
+        for key, places in by_key.items():
+            self._draw_formula(key, places)
         cursor.endEditBlock()
         self._end_is_free = writer.block_is_free
 
     # ---------------------------------------------------------------- formulas
 
-    def _draw_formula(self, written: WrittenFormula) -> None:
-        key = FormulaKey(written.latex, written.display, BODY_PX, self._colors.text)
+    def _draw_formula(self, key: FormulaKey, places: list[WrittenFormula]) -> None:
         outcome = formulas().get(key)
         if outcome == "pending":
             if not self._waiting:
                 formulas().ready.connect(self._on_formula)
-            self._waiting.setdefault(key, []).append(written)
+            self._waiting.setdefault(key, []).extend(places)
         elif outcome != "broken":
-            insert_picture(written, outcome, key)
+            insert_pictures(places, outcome, key)
 
     def _on_formula(self, key: FormulaKey) -> None:
-        waited = self._waiting.pop(key, [])
+        places = self._waiting.pop(key, [])
         if not self._waiting:
             formulas().ready.disconnect(self._on_formula)
-        for written in waited:
-            self._draw_formula(written)
-        if waited:
+        if places:
+            self._draw_formula(key, places)
             self.reshaped.emit()
