@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
 from PySide6.QtGui import QFont, QTextBlock, QTextBlockFormat, QTextCharFormat, QTextCursor, QTextTable
 
-from app.chat.formats import FOOTNOTE_LABEL, FORMULA_SOURCE, IS_CODE, QUOTE_LEVEL
+from app.chat.formats import FOOTNOTE_LABEL, FORMULA_SOURCE, IS_CODE, ITEM_GAP_PX, QUOTE_LEVEL
 
-_SPECIAL = re.compile(r"([\\`*\[\]])")
+_SPECIAL = re.compile(r"([\\`*])")  # not brackets: `\\[` begins a formula
 _TASKS = {QTextBlockFormat.MarkerType.Unchecked: "[ ] ", QTextBlockFormat.MarkerType.Checked: "[x] "}
 
 
@@ -38,7 +39,8 @@ def markdown(selection: QTextCursor) -> str:
         if row is None:
             if text or not _is_hair(block):
                 parts.append(_block_markdown(block, text))
-                kinds.append("item" if block.textList() else "block")
+                is_tight = block.textList() is not None and block.blockFormat().bottomMargin() == ITEM_GAP_PX
+                kinds.append("item" if is_tight else "block")
         elif row == before:
             parts[-1] += f" {text} |"
         else:
@@ -47,12 +49,12 @@ def markdown(selection: QTextCursor) -> str:
                 kinds.append("row")
             parts.append(f"| {text} |")
             kinds.append("row")
-    gaps = ["" if index == 0 else _gap(kinds[index - 1], kinds[index]) for index in range(len(parts))]
-    return "".join(gap + part for gap, part in zip(gaps, parts, strict=True))
+    gaps = ["", *(_gap(before, kind) for before, kind in itertools.pairwise(kinds))]
+    return "".join(gap + part for gap, part in zip(gaps, parts, strict=False))
 
 
 def _gap(before: str, kind: str) -> str:
-    return "\n" if before == kind != "block" else "\n\n"
+    return "\n" if before == "item" or before == kind == "row" else "\n\n"
 
 
 def _blocks(selection: QTextCursor) -> Iterator[tuple[QTextBlock, int, int]]:

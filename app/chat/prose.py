@@ -79,7 +79,7 @@ class ProseView(FittedText):
             self._colors = colors()
             closed, opened = self._closed, self._open
             self.document().clear()
-            self._waiting.clear()
+            self._stop_waiting()
             self._closed, self._open, self._end_is_free, self.chars = [], None, True, 0
             for source, goes_on in closed:
                 self.close_open(source, goes_on)
@@ -124,8 +124,13 @@ class ProseView(FittedText):
 
     def _on_formula(self, key: FormulaKey) -> None:
         places = self._waiting.pop(key, [])
-        if not self._waiting:
-            formulas().ready.disconnect(self._on_formula)
         if places:
+            if not self._waiting:
+                formulas().ready.disconnect(self._on_formula)
             self._draw_formula(key, places)
             self.reshaped.emit()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting:
+            formulas().ready.disconnect(self._on_formula)
+        self._waiting.clear()

@@ -23,6 +23,11 @@ _MOST_BRACKETS = 100
 _OPENABLE = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _MARK = re.compile(r"\[\^([^\]\s]{1,40})\]")
 _LABEL = re.compile(r"\[\^([^\]\s]{1,40})\]:[ \t]*")
+_DOLLARS = re.compile(
+    r"""\$\$(?P<double>(?:[^$\\]|\\.)+)\$\$
+    |\$(?P<single>(?![\s$])(?:[^$\\]|\\.)*?(?<!\s))\$(?!\d)""",
+    re.VERBOSE | re.DOTALL,
+)
 _CLOSING = {"\\(": "\\)", "\\[": "\\]"}
 
 
@@ -71,6 +76,22 @@ def _footnote(state: StateBlock, line: int, end_line: int, silent: bool) -> bool
     return True
 
 
+def _dollar_formula(state: StateInline, silent: bool) -> bool:
+    """`$...$` and `$$...$$` within a paragraph; `$5 and $10` are prices.
+
+    The plugin's own rule looks behind the first character, at the last one.
+    """
+    match = _DOLLARS.match(state.src, state.pos)
+    if match is None or (state.pos > 0 and state.src[state.pos - 1].isdigit()):
+        return False
+    if not silent:
+        token = state.push("math_inline_double" if match["double"] else "math_inline", "", 0)
+        token.content = match["double"] or match["single"]
+        token.markup = "$$" if match["double"] else "$"
+    state.pos = match.end()
+    return True
+
+
 def _bracket_formula(state: StateInline, silent: bool) -> bool:
     r"""`\(...\)` and `\[...\]` within a paragraph."""
     opening = state.src[state.pos : state.pos + 2]
@@ -114,13 +135,12 @@ def _make_parser() -> MarkdownIt:
     dollarmath_plugin(
         parser,
         allow_labels=False,
-        allow_space=False,
-        allow_digits=False,  # `$5 and $10` are prices
         allow_blank_lines=False,
-        double_inline=True,
     )
+    parser.disable("math_inline")
     # The open block is read with each frame, and what makes an address safe is slow.
     parser.normalizeLink = lru_cache(1000)(parser.normalizeLink)  # type: ignore[method-assign]
+    parser.inline.ruler.before("escape", "dollar_formula", _dollar_formula)
     parser.inline.ruler.before("escape", "bracket_formula", _bracket_formula)
     parser.inline.ruler.before("link", "footnote_mark", _footnote_mark)
     interrupts = {"alt": ["paragraph", "reference", "blockquote", "list"]}

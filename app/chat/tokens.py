@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import deque
 
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer
-from PySide6.QtGui import QColor, QHelpEvent, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QLabel, QToolTip, QVBoxLayout, QWidget
 
 from app.chat.fitted import FittedText
@@ -107,7 +107,6 @@ class _TokenText(FittedText):
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.cursorPositionChanged.connect(self._on_cursor)
 
     def write(self, tokens: deque[TokenOrigin], end_s: float, colors: Colors) -> None:
         """Append tokens, in order, until none is left or it is `end_s` by `time.perf_counter()`."""
@@ -141,8 +140,11 @@ class _TokenText(FittedText):
             return True
         return super().viewportEvent(event)
 
-    def _on_cursor(self) -> None:
-        if self.hasFocus():
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """The card of the token at the text cursor, as the keys move it."""
+        before = self.textCursor().position()
+        super().keyPressEvent(event)
+        if self.textCursor().position() != before:
             self._show_card(self.textCursor().position(), self.mapToGlobal(self.cursorRect().bottomLeft()))
 
     def _show_card(self, position: int, place: QPoint) -> None:
