@@ -152,6 +152,7 @@ class AnswerView(QWidget):
         """Put the answer on the clipboard as Markdown."""
         # As text alone: a QMimeData made here would outlive Python, and crash the program at its end.
         QGuiApplication.clipboard().setText(self.source)
+        self.footer.copy_markdown.show_copied()
 
     def copy_plain(self) -> None:
         """Put the answer on the clipboard as it reads, without marks."""
@@ -159,6 +160,7 @@ class AnswerView(QWidget):
             self.build_last()
         texts = (view.text if isinstance(view, CodeView) else view.plain_text() for view in self.views)
         QGuiApplication.clipboard().setText("\n\n".join(text.rstrip("\n") for text in texts))
+        self.footer.copy_plain.show_copied()
 
     # --------------------------------------------------------------------- saved
 

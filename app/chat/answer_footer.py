@@ -64,8 +64,8 @@ class CopyButton(QPushButton):
         self._copied.setSingleShot(True)
         self._copied.setInterval(_COPIED_MS)
         self._copied.timeout.connect(lambda: self.setText(self._text))
-        self.clicked.connect(self._on_clicked)
 
-    def _on_clicked(self) -> None:
+    def show_copied(self) -> None:
+        """Something was copied."""
         self.setText("Copied")
         self._copied.start()

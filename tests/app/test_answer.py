@@ -99,6 +99,7 @@ def test_copy_gives_the_markdown(answer: AnswerView, qtbot: QtBot) -> None:
     button = next(b for b in answer.findChildren(QPushButton) if "Markdown" in b.accessibleName())
     button.click()
     assert QGuiApplication.clipboard().text() == MIXED
+    assert button.text() == "Copied"
     qtbot.waitUntil(lambda: button.text() == "Copy", timeout=3000)
 
 
