@@ -14,6 +14,7 @@ from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.composer import Composer
+from app.chat.find import FindBar
 from app.chat.transcript import Transcript
 from app.commands import Commands
 from app.engine import Engine, PairState, PairStatus
@@ -76,6 +77,7 @@ class MainWindow(QMainWindow):
         self.menu_button = _button("Menu", "Everything the window can do")
         self.commands = Commands(self)
         self.transcript = Transcript()
+        self.find_bar = FindBar(self.transcript)
         self.notice = ProblemNotice()
         self.composer = Composer()
         self.panel = StatsPanel()
@@ -179,6 +181,8 @@ class MainWindow(QMainWindow):
         add("Model", "Choose the mode", "Ctrl+Shift+M", self.mode_selector.showPopup)
         self.tools = ModelTools(self._engine, self.commands, self)
         add("View", "Statistics", "Ctrl+Shift+S", self.panel_toggle.toggle)
+        add("View", "Find in this chat", "Ctrl+F", self.find_bar.open_bar)
+        add("View", "Colour tokens", "Ctrl+Shift+K", self.transcript.toggle_token_colors).setCheckable(True)
         add("View", "Jump to the end", "Ctrl+J", self.transcript.scroll_to_end)
         if sys.platform == "darwin":  # not verified on a Mac
             self.commands.fill(self.menuBar())
@@ -235,6 +239,8 @@ class MainWindow(QMainWindow):
 
     def _on_step(self, step: Step) -> None:
         self._model.step(step, time.monotonic())
+        if self.transcript.answer is not None:
+            self.transcript.answer.add_step(step)
         self._show_figures()
 
     def _on_text(self, text: str) -> None:

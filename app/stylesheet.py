@@ -29,6 +29,8 @@ QWidget[kind="code-header"] {
     border-top-left-radius: 10px; border-top-right-radius: 10px;
 }
 QWidget[kind="notice"] { background: $card; border: 1px solid $bad; border-radius: 10px; }
+QWidget[kind="link-bubble"] { background: $card; border: 1px solid $accent; border-radius: 10px; }
+QWidget[kind="find"] { background: $card; border: 1px solid $border; border-radius: 10px; }
 QWidget[kind="composer"] { background: $card; border: 1px solid $border; border-radius: 14px; }
 QWidget[kind="composer"][active="true"] { border: 1px solid $accent; }
 QWidget[kind="picker"] { background: $window; }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, SignalInstance
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLayout, QPushButton, QWidget
 
 
 def set_kind(widget: QWidget, kind: str) -> None:
@@ -39,6 +39,13 @@ def push_button(text: str, description: str, clicked: SignalInstance | None = No
     if clicked is not None:
         result.clicked.connect(lambda: clicked.emit())
     return result
+
+
+def height_of(layout: QLayout, width: int) -> int:
+    """The least height that a widget's layout needs at a width."""
+    return (
+        layout.totalMinimumHeightForWidth(width) if layout.hasHeightForWidth() else layout.totalMinimumSize().height()
+    )
 
 
 def line() -> QFrame:

@@ -285,6 +285,8 @@ class Step(Message, frozen=True):
     """Since the first token was known; 0 at the first one."""
     context_used: int
     """Positions in the target's cache."""
+    rejected: tuple[str, ...] = ()
+    """Texts of the proposals that were not accepted, in their order; the first stood where the correction stands."""
 
 
 class ModeChanged(Message, frozen=True):

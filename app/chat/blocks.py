@@ -2,7 +2,8 @@
 
 A prose block ends at a blank line (in a list: at a blank line that no item or indented line follows), a code
 block at its closing fence. What a line is must be sure before it is shown: an unfinished line of nothing but
-markers (`--`, `1.`, ``` `` ```) is held back.
+markers (`--`, `1.`, ``` `` ```) is held back. No block grows beyond bounds, since the open one is drawn anew with
+each frame: a line without end is cut between sentences, a long table goes on under its header.
 """
 
 from __future__ import annotations
@@ -10,11 +11,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+LONG_LINE_CHARS = 1200
+"""A line of prose longer than this is cut."""
 LONG_BLOCK_CHARS = 4000
-"""A list longer than this is ended at its next item, so that the open block stays small."""
+"""A block longer than this is ended at its next line; a list, where it can be, at its next item."""
+_LONGEST_ITEM_CHARS = 3 * LONG_BLOCK_CHARS
+_LONG_TABLE_CHARS = LONG_BLOCK_CHARS // 2
+_LONGEST_HEADER_CHARS = LONG_BLOCK_CHARS // 8
 
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})([^`]*)$")
 _ITEM = re.compile(r"^ {0,3}(?:[-*+]|\d{1,9}[.)])(?: |$)")
+_TABLE_RULE = re.compile(r"^[ \t|:]*-[\s|:-]*$")
+_SENTENCE_END = re.compile(r"[.!?…:;][\"')\]]*\s|[。！？；]")  # noqa: RUF001
+_QUOTE_MARKS = re.compile(r"^(?: {0,3}> ?){1,5}")
+_SPACE = re.compile(r"\s")
 _UNSURE = re.compile(r"^(?:[\s\-=*+_#>|:.~\d)]{0,120}|[ \t]*`+[^`]*|[ \t]*~{3}.*)$")
 
 
@@ -30,6 +40,8 @@ class ProseClosed:
     """The open prose block is complete."""
 
     source: str
+    goes_on: bool = False
+    """Whether the block was cut only for its length, so that the next one stands right under it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ class BlockSplitter:
         for line in lines:
             self._end_line(line)
             self._shown_of_line = 0
-        self._line = rest
+        self._line = rest if self._fence else self._cut(rest)
         self._show_open_line()
         return self._take_changes()
 
@@ -102,10 +114,27 @@ class BlockSplitter:
             else:
                 self._fence_text(line)
                 self._fence_has_lines = True
-        elif match := _FENCE.match(line):
+            return
+        line = self._cut(line)
+        if match := _FENCE.match(line):
             self._open_fence(match)
         else:
             self._end_prose_line(line)
+
+    def _cut(self, line: str) -> str:
+        """End blocks within a line that is too long; returns what is left of it. Where depends on the line alone."""
+        if len(line) <= LONG_LINE_CHARS:
+            return line
+        mark = _QUOTE_MARKS.match(line)
+        start, prefix = 0, ""
+        while len(prefix) + len(line) - start > LONG_LINE_CHARS:
+            piece = prefix + line[start : start + LONG_LINE_CHARS - len(prefix)]
+            at = _cutting_place(piece)
+            self._end_prose_line(piece[:at])
+            self._close_prose(goes_on=True)
+            start += at - len(prefix)
+            prefix = mark.group() if mark else ""
+        return prefix + line[start:]
 
     def _show_open_line(self) -> None:
         if self._fence:
@@ -142,8 +171,23 @@ class BlockSplitter:
         after_blank = not self._prose[-1].strip()
         in_list = bool(_ITEM.match(self._prose[0]))
         leaves_list = after_blank and not item and not line.startswith("  ")
-        if (in_list and leaves_list) or (item and in_list and self._prose_chars > LONG_BLOCK_CHARS):
+        if in_list and leaves_list:
             self._close_prose()
+        elif self._prose_chars > _LONG_TABLE_CHARS and self._is_table():
+            self._go_on_with_table()
+        elif self._prose_chars > (LONG_BLOCK_CHARS if item or not in_list else _LONGEST_ITEM_CHARS):
+            self._close_prose(goes_on=True)
+
+    def _is_table(self) -> bool:
+        return len(self._prose) > 2 and "|" in self._prose[0] and bool(_TABLE_RULE.match(self._prose[1]))
+
+    def _go_on_with_table(self) -> None:
+        """In a block of its own, under the same header."""
+        header = self._prose[:2]
+        self._close_prose(goes_on=True)
+        if sum(map(len, header)) <= _LONGEST_HEADER_CHARS:
+            self._prose = header
+            self._prose_chars = sum(map(len, header)) + 2
 
     def _show_prose(self, lines: list[str]) -> None:
         source = "\n".join(lines)
@@ -151,9 +195,9 @@ class BlockSplitter:
             self._prose_shown = source
             self._changes.append(ProseChanged(source))
 
-    def _close_prose(self) -> None:
+    def _close_prose(self, goes_on: bool = False) -> None:
         if self._prose:
-            self._changes.append(ProseClosed("\n".join(self._prose).rstrip()))
+            self._changes.append(ProseClosed("\n".join(self._prose).rstrip(), goes_on))
         self._prose, self._prose_chars, self._prose_shown = [], 0, ""
 
     def _dedented(self, line: str) -> str:
@@ -190,3 +234,20 @@ class BlockSplitter:
     def _close_fence(self) -> None:
         self._fence = ""
         self._changes.append(FenceClosed())
+
+
+def _cutting_place(line: str) -> int:
+    """Where to cut a long line: after its last sentence with no mark left open, else after its last word."""
+    least = len(line) // 2
+    sentences = [match.end() for match in _SENTENCE_END.finditer(line, least)]
+    words = [match.end() for match in _SPACE.finditer(line, least)]
+    for at in [*reversed(sentences), *reversed(words[-20:])]:
+        if _is_balanced(line[:at]):
+            return at
+    return (sentences or words or [len(line)])[-1]
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether no emphasis, code, formula or link seems to be open at the end."""
+    pairs = all(text.count(mark) % 2 == 0 for mark in ("**", "`", "$"))
+    return pairs and text.count("[") == text.count("]") and text.count("(") == text.count(")")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetrics, QGuiApplication, QResizeEvent, QTextCursor, QWheelEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -18,9 +18,11 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.highlight import CodeHighlighter, lexer_for
+from app.chat.lines import LineBreaker
 from app.theme import code_font, colors, scaled
 from app.widgets import set_kind
 
+_SLICE_CHARS = 10_000
 _HEADER_HEIGHT = 34
 _SIDE = 14
 _COPIED_MS = 1500
@@ -29,12 +31,22 @@ _COPIED_MS = 1500
 class CodeView(QFrame):
     """A fenced code block. Its header stays in sight while any of the code is (`stick`)."""
 
+    grown = Signal()
+    """More of a long code shows now."""
+
     def __init__(self, language: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_kind(self, "code")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._colors = colors()
         self._text = _CodeText(self)
         self._text.setAccessibleName(f"Code, {language or 'no language named'}")
+        self._source: list[str] = []
+        self._lines = LineBreaker()
+        self._unwritten = ""
+        self._rest = QTimer(self)
+        self._rest.setInterval(0)
+        self._rest.timeout.connect(self._write_some)
         lexer = lexer_for(language)
         self._highlighter = CodeHighlighter(self._text.document(), lexer, self._colors) if lexer else None
         layout = self._layout = QVBoxLayout(self)
@@ -44,15 +56,40 @@ class CodeView(QFrame):
 
     @property
     def text(self) -> str:
-        """The code."""
-        return self._text.toPlainText()
+        """The code, whatever of it is broken on screen."""
+        return "".join(self._source)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all of it shows."""
+        return not self._unwritten
+
+    @property
+    def view(self) -> QPlainTextEdit:
+        """The widget that shows the code."""
+        return self._text
 
     def append(self, text: str) -> None:
-        """Add text at the end."""
+        """Add text at the end; much of it shows over several rounds of events."""
+        self._source.append(text)
+        self._unwritten += text
+        if not self._rest.isActive():
+            self._write_some()
+
+    def _write_some(self) -> None:
+        text, self._unwritten = self._unwritten[:_SLICE_CHARS], self._unwritten[_SLICE_CHARS:]
+        if self._highlighter:
+            self._highlighter.begin_slice()
         cursor = QTextCursor(self._text.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        cursor.insertText(text)
+        cursor.insertText(self._lines.broken(text))
         self._text.fit()
+        if self._rest.isActive():
+            self.grown.emit()
+        if self._unwritten:
+            self._rest.start()
+        else:
+            self._rest.stop()
 
     def stick(self, top: int) -> None:
         """Keep the header at `top` (in this widget's coordinates) as far as the block reaches."""
@@ -115,6 +152,9 @@ class _CodeText(QPlainTextEdit):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
+        option = self.document().defaultTextOption()
+        option.setTextDirection(Qt.LayoutDirection.LeftToRight)  # also where it begins with a comment in Hebrew
+        self.document().setDefaultTextOption(option)
         set_kind(self, "code-text")
         self.setFont(code_font())  # until the style sheet is applied
         self._measure_anew()

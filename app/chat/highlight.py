@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 from pygments.lexer import ExtendedRegexLexer, Lexer, LexerContext, RegexLexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
-from PySide6.QtGui import QColor, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QColor, QSyntaxHighlighter, QTextBlock, QTextCharFormat, QTextDocument
 
 from app.theme import Colors
 
 _LONGEST_LINE = 2000
 """Lines beyond this are left plain: minified code would hold up the window."""
 _ROOT = ("root",)
+_SLICE_S = 0.006
+"""Lines are coloured for this long at a time; the rest of a long code follows between other events."""
 
 
 def lexer_for(language: str) -> Lexer | None:
@@ -29,7 +34,7 @@ def warm_up() -> None:
 
 
 class CodeHighlighter(QSyntaxHighlighter):
-    """Highlights the lines of a code document as they are appended or changed."""
+    """Highlights the lines of a code document as they are appended or changed, many of them in slices of time."""
 
     def __init__(self, document: QTextDocument, lexer: Lexer, colors: Colors) -> None:
         super().__init__(document)
@@ -37,14 +42,31 @@ class CodeHighlighter(QSyntaxHighlighter):
         self._stacks: list[tuple[str, ...]] = [_ROOT]  # by block state
         self._states: dict[tuple[str, ...], int] = {_ROOT: 0}
         self._formats = _formats(colors)
+        self._next_line: int | None = None  # the first one that waits for its colours
+        self._slice_end_s = 0.0
+        self._rest = QTimer(self)
+        self._rest.setInterval(0)
+        self._rest.timeout.connect(self._go_on)
 
     def set_colors(self, colors: Colors) -> None:
         """Colour everything anew."""
         self._formats = _formats(colors)
+        self.begin_slice()
         self.rehighlight()
+
+    def begin_slice(self) -> None:
+        """What changes from here on may take one slice of time; what is left then waits."""
+        self._slice_end_s = time.perf_counter() + _SLICE_S
 
     def highlightBlock(self, text: str) -> None:  # noqa: N802
         """Called by Qt for each line that changed, and for those after it whose state changed."""
+        line = self.currentBlock().blockNumber()
+        if self._next_line is not None and line >= self._next_line:
+            return  # its turn comes
+        if time.perf_counter() > self._slice_end_s:
+            self._next_line = line
+            self._rest.start()
+            return
         stack = self._stacks[max(self.previousBlockState(), 0)]
         if len(text) <= _LONGEST_LINE:
             # With its line end, which closes a line comment; its format falls off the line's end.
@@ -55,6 +77,20 @@ class CodeHighlighter(QSyntaxHighlighter):
                     # Qt counts UTF-16 units, Python characters.
                     self.setFormat(_units(text[:start]), _units(value), form)
         self.setCurrentBlockState(self._state_of(stack))
+
+    def _go_on(self) -> None:
+        self.begin_slice()
+        block = self._waiting_block()
+        while block.isValid() and time.perf_counter() <= self._slice_end_s:
+            self._next_line = None if block.next() == self.document().end() else block.blockNumber() + 1
+            self.rehighlightBlock(block)
+            block = block.next()
+        if self._next_line is None:
+            self._rest.stop()
+
+    def _waiting_block(self) -> QTextBlock:
+        assert self._next_line is not None
+        return self.document().findBlockByNumber(self._next_line)
 
     def _format_of(self, kind: _TokenType) -> QTextCharFormat | None:
         while kind is not None:
@@ -89,7 +125,7 @@ def lex_line(
 
 
 def _units(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _formats(colors: Colors) -> dict[_TokenType, QTextCharFormat]:

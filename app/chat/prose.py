@@ -1,64 +1,20 @@
-"""Text views as tall as their text, and the one that shows a run of Markdown prose while it is written."""
+"""Shows a run of Markdown prose while it is written."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
-from PySide6.QtCore import QByteArray, QEvent, QSize, QSizeF, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QTextBlockFormat, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QWidget
 
-from app.chat.markdown import MarkdownWriter
-from app.theme import colors
-
-LONG_OPEN_CHARS = 4000
-"""An open block beyond this is appended as plain text and formatted once it closes."""
-_OPENABLE = ("http", "https", "mailto")
-
-
-class FittedText(QTextBrowser):
-    """A read-only text view that takes its text's height. It loads nothing; links open outside the window."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        self.setOpenLinks(False)
-        self.document().setDocumentMargin(0)
-        self.anchorClicked.connect(open_outside)
-        self.document().documentLayout().documentSizeChanged.connect(self._fit)
-
-    def loadResource(self, _kind: int, _name: QUrl | str) -> QByteArray:  # noqa: N802
-        """Nothing a message names is read, from the network or from the disk."""
-        return QByteArray()
-
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
-        """Leave the wheel to the transcript."""
-        event.ignore()
-
-    def lay_out(self, width: int) -> None:
-        """Take this width before the first layout, so that the height is right from the first word on."""
-        self.resize(width, 0)
-        self.document().setTextWidth(width)
-        self._fit(self.document().size())
-
-    def sizeHint(self) -> QSize:  # noqa: N802
-        """As tall as the text."""
-        return QSize(super().sizeHint().width(), self.height())
-
-    def _fit(self, size: QSizeF) -> None:
-        height = math.ceil(size.height())
-        if height != self.height():
-            self.setFixedHeight(height)
-
-
-def open_outside(url: QUrl) -> None:
-    """Open a link with the user's browser or mail program; other schemes are not for messages to use."""
-    if url.scheme().lower() in _OPENABLE:
-        QDesktopServices.openUrl(url)
+from app.chat.blocks import ProseClosed
+from app.chat.copying import plain_text
+from app.chat.fitted import FittedText
+from app.chat.formula_pictures import insert_pictures
+from app.chat.formulas import FormulaKey, formulas
+from app.chat.markdown import MarkdownWriter, WrittenFormula
+from app.theme import BODY_PX, colors, scaled
 
 
 class ProseView(FittedText):
@@ -68,31 +24,53 @@ class ProseView(FittedText):
         super().__init__(parent)
         self.setAccessibleName("Answer text")
         self._colors = colors()
-        self._closed: list[str] = []
+        self._closed: list[tuple[str, bool]] = []
         self._open: str | None = None
-        self._open_start = 0
-        self._open_is_plain = False
+        self._open_start = QTextCursor(self.document())
+        self._open_start.setKeepPositionOnInsert(True)
         self._end_is_free = True  # the document ends in an empty block that the next block may take
+        self._waiting: dict[FormulaKey, list[WrittenFormula]] = {}
+        self.chars = 0
+        """Length of the Markdown of the closed blocks."""
+
+    def write(self, blocks: Sequence[ProseClosed], width: int) -> None:
+        """Write complete blocks and lay them out at this width."""
+        cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()
+        for block in blocks:
+            self.close_open(block.source, block.goes_on)
+        cursor.endEditBlock()
+        self.lay_out(width)
+
+    def plain_text(self) -> str:
+        """All of it as plain text."""
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        return plain_text(cursor)
 
     def show_open(self, source: str) -> None:
         """The last block now reads `source`."""
         if self._open is None:
             self._begin_block()
-        if len(source) > LONG_OPEN_CHARS:
-            self._show_plain(source)
-        else:
+        if source != self._open:
             self._replace_open(source)
-        self._open = source
+            self._open = source
 
-    def close_open(self, source: str) -> None:
-        """The last block is complete."""
+    def close_open(self, source: str, goes_on: bool = False) -> None:
+        """The last block is complete. `goes_on`: the next one stands right under it."""
         if self._open is None:
             self._begin_block()
-        if source != self._open or self._open_is_plain:
+        if source != self._open:
             self._replace_open(source)
+        if goes_on and not self._end_is_free:
+            cursor = QTextCursor(self.document())
+            cursor.movePosition(QTextCursor.MoveOperation.End)
+            form = cursor.blockFormat()
+            form.setBottomMargin(0)
+            cursor.setBlockFormat(form)
         self._open = None
-        self._open_is_plain = False
-        self._closed.append(source)
+        self._closed.append((source, goes_on))
+        self.chars += len(source)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """New colours: the document carries the old ones, so it is made again."""
@@ -101,9 +79,10 @@ class ProseView(FittedText):
             self._colors = colors()
             closed, opened = self._closed, self._open
             self.document().clear()
-            self._closed, self._open, self._open_is_plain, self._end_is_free = [], None, False, True
-            for source in closed:
-                self.close_open(source)
+            self._stop_waiting()
+            self._closed, self._open, self._end_is_free, self.chars = [], None, True, 0
+            for source, goes_on in closed:
+                self.close_open(source, goes_on)
             if opened is not None:
                 self.show_open(opened)
 
@@ -111,28 +90,47 @@ class ProseView(FittedText):
         cursor = QTextCursor(self.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
         if not self._end_is_free:
-            cursor.insertBlock(QTextBlockFormat(), QTextCharFormat())
-        self._open_start = cursor.position()
+            cursor.insertBlock()
+        self._open_start.setPosition(cursor.position())
 
     def _replace_open(self, source: str) -> None:
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
-        cursor.setPosition(self._open_start)
-        cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
-        cursor.removeSelectedText()
+        cursor.setPosition(self._open_start.position())
+        if not cursor.atEnd():
+            cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+            cursor.removeSelectedText()
         writer = MarkdownWriter(cursor, self._colors)
         writer.write(source)
+        by_key: dict[FormulaKey, list[WrittenFormula]] = {}
+        for written in writer.formulas:
+            key = FormulaKey(written.latex, written.display, scaled(BODY_PX), self._colors.text)
+            by_key.setdefault(key, []).append(written)
+        for key, places in by_key.items():
+            self._draw_formula(key, places)
         cursor.endEditBlock()
         self._end_is_free = writer.block_is_free
-        self._open_is_plain = False
 
-    def _show_plain(self, source: str) -> None:
-        if not self._open_is_plain:
-            self._replace_open("")
-            self._open_is_plain, self._end_is_free = True, False
-            shown = ""
-        else:
-            shown = self._open or ""
-        cursor = QTextCursor(self.document())
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        cursor.insertText(source[len(shown) :], QTextCharFormat())
+    # ---------------------------------------------------------------- formulas
+
+    def _draw_formula(self, key: FormulaKey, places: list[WrittenFormula]) -> None:
+        outcome = formulas().get(key)
+        if outcome == "pending":
+            if not self._waiting:
+                formulas().ready.connect(self._on_formula)
+            self._waiting.setdefault(key, []).extend(places)
+        elif outcome != "broken":
+            insert_pictures(places, outcome, key)
+
+    def _on_formula(self, key: FormulaKey) -> None:
+        places = self._waiting.pop(key, [])
+        if places:
+            if not self._waiting:
+                formulas().ready.disconnect(self._on_formula)
+            self._draw_formula(key, places)
+            self.reshaped.emit()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting:
+            formulas().ready.disconnect(self._on_formula)
+        self._waiting.clear()

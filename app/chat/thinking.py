@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
+from app.chat.lines import LineBreaker
 from app.widgets import set_kind
 
 _HEIGHT = 180
@@ -19,6 +20,9 @@ class ThinkingView(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._title = "Thinking"
+        self._source: list[str] = []
+        self._unwritten: list[str] = []  # the box is filled once someone looks
+        self._lines = LineBreaker()
         self.button = QPushButton()
         set_kind(self.button, "quiet")
         self.button.setCheckable(True)
@@ -39,13 +43,28 @@ class ThinkingView(QWidget):
         layout.addWidget(self.box)
         self._show_title()
 
+    @property
+    def source(self) -> str:
+        """The thinking so far."""
+        return "".join(self._source)
+
     def append(self, text: str) -> None:
         """More of the thinking."""
+        self._source.append(text)
+        self._unwritten.append(text)
+        if self.button.isChecked():
+            self.fill()
+
+    def fill(self) -> None:
+        """Write into the box what it does not hold yet."""
+        if not self._unwritten:
+            return
         bar = self.box.verticalScrollBar()
         follows = bar.value() == bar.maximum()
         cursor = QTextCursor(self.box.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        cursor.insertText(text)
+        cursor.insertText(self._lines.broken("".join(self._unwritten)))
+        self._unwritten.clear()
         if follows:
             bar.setValue(bar.maximum())
 
@@ -60,6 +79,8 @@ class ThinkingView(QWidget):
 
     def _on_toggled(self, shown: bool) -> None:
         self._show_title()
+        if shown:
+            self.fill()
         self.box.setVisible(shown)
         self.box.verticalScrollBar().setValue(self.box.verticalScrollBar().maximum())
         self.toggled.emit()

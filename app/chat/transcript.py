@@ -1,29 +1,44 @@
-"""The conversation: messages in one column that follows its end only while the reader is there."""
+"""The conversation: messages in one column that follows its end only while the reader is there.
+
+A saved chat is built from its end up, as far as the reader looks; what is built above, or changes its height there,
+does not move what is being read.
+"""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+import time
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.chat.answer import AnswerView
+from app.chat.bubble import Bubble
 from app.chat.code import CodeView
-from app.chat.prose import FittedText
+from app.chat.entry import Entry
+from app.chat.place import Place
 from app.chat.welcome import Welcome
 from app.theme import BODY_PX, COLUMN_WIDTH
-from app.widgets import set_kind
+from app.widgets import height_of, set_kind
 
 _NEAR_END_PX = 2 * BODY_PX * 2
 _SIDE = 24
-_BUBBLE_SHARE = 0.8
 _JUMP_GAP = 12
+_AHEAD = 1.5
+"""So many heights of the view above it are built before they come into sight."""
+_SLICE_S = 0.012
+
+Message = AnswerView | Bubble
 
 
 class Transcript(QScrollArea):
-    """Messages from top to bottom. Nothing above what the reader sees changes its height while text streams in."""
+    """Messages from top to bottom. Nothing above what the reader sees moves it while text streams in."""
 
     suggestion_chosen = Signal(str)
     """A prompt of the empty transcript was clicked."""
+    changed = Signal()
+    """Something was added, or changed what it shows."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,8 +47,16 @@ class Transcript(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._at_end = True
+        self._place = Place(None, None, 0)
+        self._messages: list[Message] = []
         self._answer: AnswerView | None = None
+        self._token_colors = False
+        self._unbuilt: list[Entry] = []
         self._code_views: list[CodeView] = []
+        self._more = QTimer(self)
+        self._more.setInterval(0)
+        self._more.timeout.connect(self._build_more)
+        self._builds_all = False
         self._make_content()
         self.jump = QPushButton("Jump to latest", self)
         set_kind(self.jump, "jump")
@@ -49,39 +72,131 @@ class Transcript(QScrollArea):
         """The latest answer."""
         return self._answer
 
-    def add_user_message(self, text: str) -> None:
+    @property
+    def messages(self) -> list[Message]:
+        """The messages that are built, at least in part, from top to bottom."""
+        return list(self._messages)
+
+    # ----------------------------------------------------------------- messages
+
+    def show(self, entries: Sequence[Entry] | None = None) -> None:
+        """Show a saved chat in place of what is shown, at its end. Without entries: the widget itself, as in Qt."""
+        if entries is None:
+            super().show()
+            return
+        self.clear()
+        if entries:
+            self._welcome.hide()
+            self._unbuilt = list(entries)
+            self._build_more()
+            self.scroll_to_end()
+
+    def add_user_message(self, text: str, message_id: int | None = None) -> None:
         """Show what the user asked, and go to it."""
         self._welcome.hide()
-        self._column.addWidget(_Bubble(text))
+        self._add(Bubble(text, message_id), len(self._messages))
         self._settle()
         self.scroll_to_end()
+        self._build_more()
 
     def begin_answer(self) -> AnswerView:
         """Add an answer that is waited for."""
+        self._welcome.hide()
         self._answer = AnswerView()
-        self._answer.code_added.connect(self._code_views.append)
-        self._answer.grown.connect(self._settle)
-        self._answer.resize(self._column.geometry().width(), 0)
-        self._column.addWidget(self._answer)
+        self._add(self._answer, len(self._messages))
         self._settle()
         return self._answer
+
+    def end_answer(self, figures: str, problem: str = "") -> None:
+        """The latest answer has ended."""
+        if self._answer is not None:
+            self._answer.finish(figures, problem)
 
     def clear(self) -> None:
         """Back to the empty transcript."""
         self._answer = None
+        self._unbuilt.clear()
+        self._messages.clear()
         self._code_views.clear()
+        self._place = Place(None, None, 0)
+        self._more.stop()
         while item := self._column.takeAt(0):
             if widget := item.widget():
                 widget.hide()
                 widget.deleteLater()
         self._welcome.show()
         self._at_end = True
+        self.changed.emit()
 
-    def scroll_to_end(self) -> None:
-        """Follow the end from here on."""
-        self._at_end = True
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
-        self.jump.hide()
+    def toggle_token_colors(self) -> None:
+        """Show the tokens of answers by where they came from, where that is known; or the formatted text again."""
+        self._token_colors = not self._token_colors
+        for message in self._messages:
+            if isinstance(message, AnswerView):
+                message.color_tokens(self._token_colors)
+
+    def _add(self, message: Message, index: int) -> None:
+        message.resize(self._column.geometry().width(), 0)
+        if isinstance(message, AnswerView):
+            message.code_added.connect(self._code_views.append)
+            message.grown.connect(self._settle)
+            message.color_tokens(self._token_colors)
+        self._messages.insert(index, message)
+        self._column.insertWidget(index, message)
+        message.show()  # else with the next events, and counts for nothing until then
+
+    # -------------------------------------------------------------- building up
+
+    def build_all(self) -> None:
+        """Build everything, in slices of time."""
+        self._builds_all = True
+        self._build_more()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is built."""
+        return not self._unbuilt and self._gap() is None
+
+    def _gap(self) -> Message | None:
+        """The last message of which pieces are still to be built."""
+        return next((message for message in reversed(self._messages) if message.is_waiting), None)
+
+    def _build_more(self) -> None:
+        """Build upwards until enough stands above the view, or the time is over."""
+        end_s = time.perf_counter() + _SLICE_S
+        while self._wants_more():
+            self._build_one()
+            self._settle()
+            if time.perf_counter() > end_s:
+                self._more.start()
+                break
+        else:
+            self._more.stop()
+            self._builds_all = False
+
+    def _wants_more(self) -> bool:
+        if self.is_complete:
+            return False
+        if self._builds_all:
+            return True
+        gap = self._gap()
+        top = gap.mapTo(self._content, gap.rect().topLeft()).y() if gap is not None else 0
+        shown_from = self.verticalScrollBar().maximum() if self._at_end else self.verticalScrollBar().value()
+        return top > shown_from - _AHEAD * self.viewport().height()
+
+    def _build_one(self) -> None:
+        gap = self._gap()
+        if gap is not None:
+            gap.build_last()
+            return
+        entry = self._unbuilt.pop()
+        if entry.role == "user":
+            self._add(Bubble(entry.text, entry.message_id), 0)
+            return
+        answer = AnswerView(entry)
+        if self._answer is None:
+            self._answer = answer
+        self._add(answer, 0)
 
     # ------------------------------------------------------------------ layout
 
@@ -105,6 +220,7 @@ class Transcript(QScrollArea):
         side = max(_SIDE, (self.viewport().width() - COLUMN_WIDTH) // 2)
         self._outer.setContentsMargins(side, 24, side, 24)
         self._place_jump()
+        self._more.start()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Headers of code move with the content's layout."""
@@ -114,9 +230,13 @@ class Transcript(QScrollArea):
 
     def _settle(self) -> None:
         """Lay out now. Left to Qt it takes several rounds of events, and the view shows what lies between."""
-        self._outer.activate()
+        self._column.invalidate()  # Qt tells only the outermost layout of what has changed
+        self._outer.invalidate()
         width, least = self.viewport().width(), self.viewport().height()
-        self._content.resize(width, max(self._outer.totalMinimumHeightForWidth(width), least))
+        self._content.resize(width, max(height_of(self._outer, width), least))
+        self._outer.activate()
+        self._keep_place()
+        self.changed.emit()
 
     def _place_jump(self) -> None:
         self.jump.adjustSize()
@@ -125,16 +245,45 @@ class Transcript(QScrollArea):
 
     # --------------------------------------------------------------- scrolling
 
+    def scroll_to_end(self) -> None:
+        """Follow the end from here on."""
+        self._at_end = True
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self.jump.hide()
+
+    def show_range(self, top: int, bottom: int) -> None:
+        """Scroll as little as needed to see this range of the content, with some room around it."""
+        bar, height = self.verticalScrollBar(), self.viewport().height()
+        room = min(height // 4, 120)
+        if top - room < bar.value():
+            bar.setValue(top - room)
+        elif bottom + room > bar.value() + height:
+            bar.setValue(bottom + room - height)
+
+    @property
+    def content(self) -> QWidget:
+        """The widget that scrolls."""
+        return self._content
+
     def _on_scrolled(self, value: int) -> None:
         self._at_end = value >= self.verticalScrollBar().maximum() - _NEAR_END_PX
+        self._place = Place.at_top_of(self.viewport(), self._messages)
+        self._show_jump()
+        self._stick_headers()
+        if self._wants_more():
+            self._more.start()
+
+    def _on_range(self, _least: int, _greatest: int) -> None:
+        self._keep_place()
         self._show_jump()
         self._stick_headers()
 
-    def _on_range(self, _least: int, greatest: int) -> None:
+    def _keep_place(self) -> None:
+        bar = self.verticalScrollBar()
         if self._at_end:
-            self.verticalScrollBar().setValue(greatest)
-        self._show_jump()
-        self._stick_headers()
+            bar.setValue(bar.maximum())
+        elif moved := self._place.moved(self.viewport()):
+            bar.setValue(bar.value() + moved)
 
     def _show_jump(self) -> None:
         self.jump.setVisible(not self._at_end)
@@ -144,38 +293,3 @@ class Transcript(QScrollArea):
     def _stick_headers(self) -> None:
         for code in self._code_views:
             code.stick(-code.mapTo(self.viewport(), code.rect().topLeft()).y())
-
-
-class _Bubble(QWidget):
-    """What the user said, on the right, as wide as it needs to be."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.setAccessibleName("Your message")
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        bubble = QFrame()
-        set_kind(bubble, "bubble")
-        self._text = FittedText()
-        self._text.setAccessibleName("Your message")
-        self._text.setPlainText(text)
-        metrics = self._text.fontMetrics()
-        self._natural_width = max(metrics.horizontalAdvance(line) for line in text.split("\n")) + 4
-        self._set_width(COLUMN_WIDTH)
-        inner = QHBoxLayout(bubble)
-        inner.setContentsMargins(16, 10, 16, 10)
-        inner.addWidget(self._text)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addStretch(1)
-        layout.addWidget(bubble)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """As wide as the text, up to a share of the column."""
-        super().resizeEvent(event)
-        self._set_width(self.width())
-
-    def _set_width(self, column_width: int) -> None:
-        width = min(int(column_width * _BUBBLE_SHARE), self._natural_width)
-        if width != self._text.width():
-            self._text.setFixedWidth(width)
-            self._text.lay_out(width)

@@ -145,6 +145,7 @@ class Answer:
             tokens_so_far=len(self._token_ids),
             elapsed_s=self._last_token_s - self._first_token_s,
             context_used=step.context_used,
+            rejected=tuple(map(self._loaded.tokenizer.token_text, step.proposals[step.accepted :])),
         )
 
     def _describe(self, step: DecodeStep, index: int) -> StepToken:

@@ -34,10 +34,11 @@ def parts(answer: AnswerView) -> list[str]:
     ]
 
 
-def test_prose_and_code_stand_in_their_order(answer: AnswerView) -> None:
+def test_prose_and_code_stand_in_their_order(answer: AnswerView, qtbot: QtBot) -> None:
     for letter in MIXED:
         answer.append(letter)
     answer.finish("figures")
+    qtbot.waitUntil(lambda: not answer._frame.isActive())
     assert parts(answer) == ["First words.", "code: x = 1", "Then more.", "code: plain"]
     assert answer.source == MIXED
 
@@ -63,8 +64,8 @@ def test_the_frames_stop_when_nothing_is_left_to_show(answer: AnswerView, qtbot:
 
 
 def test_slow_frames_make_way(answer: AnswerView, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 0.05, 1.0, 1.001])
-    monkeypatch.setattr("app.chat.answer.time.perf_counter", lambda: next(clock))
+    clock = iter([0.0, 0.0, 0.05, 0.05])
+    monkeypatch.setattr("app.chat.answer.time.perf_counter", lambda: next(clock, 1.0))
     answer.append("slow")
     answer._on_frame()  # takes 50 ms: 6 frames are left out
     answer.append(" text")
@@ -75,12 +76,13 @@ def test_slow_frames_make_way(answer: AnswerView, monkeypatch: pytest.MonkeyPatc
     assert parts(answer) == ["slow text"]
 
 
-def test_the_end_shows_everything_at_once(answer: AnswerView) -> None:
+def test_the_end_shows_everything(answer: AnswerView, qtbot: QtBot) -> None:
     answer.append("```\nheld back ``")
     answer.finish("12 tokens", "Interrupted: it broke.")
+    qtbot.waitUntil(lambda: not answer.is_showing)
     assert parts(answer) == ["code: held back ``"]
-    assert answer._figures.text() == "12 tokens"
-    assert answer._problem.text() == "Interrupted: it broke."
+    assert answer.footer.figures.text() == "12 tokens"
+    assert answer.footer.problem.text() == "Interrupted: it broke."
     assert not answer._status.isVisible()
 
 
@@ -97,13 +99,14 @@ def test_copy_gives_the_markdown(answer: AnswerView, qtbot: QtBot) -> None:
     button = next(b for b in answer.findChildren(QPushButton) if "Markdown" in b.accessibleName())
     button.click()
     assert QGuiApplication.clipboard().text() == MIXED
+    assert button.text() == "Copied"
     qtbot.waitUntil(lambda: button.text() == "Copy", timeout=3000)
 
 
 def test_an_answer_stopped_before_its_first_word_has_nothing_to_copy(answer: AnswerView) -> None:
     answer.finish("Stopped before the answer was complete.")
-    assert not answer._copy.isVisible()
-    assert answer._figures.isVisible()
+    assert not answer.footer.copy_markdown.isVisible()
+    assert answer.footer.figures.isVisible()
 
 
 def test_thinking_is_folded_away_and_can_be_watched(answer: AnswerView, qtbot: QtBot) -> None:

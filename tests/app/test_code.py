@@ -32,6 +32,7 @@ def highlighted(text: str, language: str) -> QTextDocument:
     lexer = lexer_for(language)
     assert lexer is not None
     document.highlighter = CodeHighlighter(document, lexer, DARK)  # type: ignore[attr-defined]
+    document.highlighter.begin_slice()  # type: ignore[attr-defined]
     document.highlighter.rehighlight()  # type: ignore[attr-defined]
     return document
 

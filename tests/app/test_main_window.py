@@ -54,8 +54,8 @@ def test_a_question_gets_a_streamed_answer_with_figures(open_window: OpenWindow,
     assert "Some bold words." in shown_text(window)
     answer = window.transcript.answer
     assert answer is not None
-    assert "tokens per step" in answer._figures.text()
-    assert "plain would take" in answer._figures.text()
+    assert "tokens per step" in answer.footer.figures.text()
+    assert "plain would take" in answer.footer.figures.text()
     assert float(window.panel.speed.text) > 0
     assert window.panel.acceptance.text.endswith("%")
     assert float(window.panel.per_step.text()) > 1
@@ -107,7 +107,7 @@ def test_a_killed_worker_is_told_the_text_kept_and_the_next_message_works(
     assert window.pair_button.state_text == "not ready"
     assert "word5" in shown_text(window)
     assert window.transcript.answer is not None
-    assert "SIGKILL" in window.transcript.answer._problem.text()
+    assert "SIGKILL" in window.transcript.answer.footer.problem.text()
     ask(window, qtbot, "Go on")
     until(qtbot, window, State.ANSWERING)
     assert not window.notice.isVisible()
@@ -149,7 +149,7 @@ def test_esc_stops_and_keeps_what_was_written(open_window: OpenWindow, qtbot: Qt
     qtbot.keyClick(window.composer.field, Qt.Key.Key_Escape)
     until(qtbot, window, State.IDLE)
     assert window.transcript.answer is not None
-    assert "stopped" in window.transcript.answer._figures.text()
+    assert "stopped" in window.transcript.answer.footer.figures.text()
     assert "word3" in shown_text(window)
 
 
@@ -185,7 +185,7 @@ def test_keys_reach_the_controls(open_window: OpenWindow, qtbot: QtBot) -> None:
     until(qtbot, window, State.IDLE)
     qtbot.keyClick(window, Qt.Key.Key_C, Control | Shift)
     assert QGuiApplication.clipboard().text() == "Hello there, this is an answer."
-    qtbot.waitUntil(lambda: window.transcript.answer._copy.text() == "Copy", timeout=WAIT_MS)  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: window.transcript.answer.footer.copy_markdown.text() == "Copy", timeout=WAIT_MS)  # type: ignore[union-attr]
 
 
 def test_unload_and_load_from_the_pair_button(open_window: OpenWindow, qtbot: QtBot) -> None:

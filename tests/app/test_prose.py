@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QObject, QUrl, Slot
-from PySide6.QtGui import QDesktopServices, QTextCursor, QTextDocument
+from PySide6.QtCore import QObject, Qt, QUrl, Slot
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QTextCursor, QTextDocument
 from pytestqt.qtbot import QtBot
 
 from app.chat.blocks import BlockSplitter, ProseChanged, ProseClosed
-from app.chat.prose import LONG_OPEN_CHARS, ProseView, open_outside
+from app.chat.links import LinkBubble, open_outside
+from app.chat.prose import ProseView
 from app.theme import DARK, LIGHT, Theme
 
 SAMPLE = """# Title
@@ -137,18 +138,6 @@ def test_closed_blocks_are_not_touched_again(view: ProseView) -> None:
     assert view.document().toPlainText() == "First block\nSecond bold"
 
 
-def test_a_very_long_open_block_is_appended_as_plain_text_and_formatted_once_closed(view: ProseView) -> None:
-    long = "**word** " * (LONG_OPEN_CHARS // 9 + 1)
-    view.show_open(long)
-    assert view.document().toPlainText() == long
-    removed: list[int] = []
-    view.document().contentsChange.connect(lambda _at, gone, _added: removed.append(gone))
-    view.show_open(long + "**more**")
-    assert removed == [0]
-    view.close_open(long + "**more**")
-    assert view.document().toPlainText() == "word " * (LONG_OPEN_CHARS // 9 + 1) + "more"
-
-
 def test_undo_keeps_no_copy_of_the_stream(view: ProseView) -> None:
     stream(view, SAMPLE, 10)
     assert not view.document().isUndoAvailable()
@@ -193,13 +182,36 @@ def opener() -> Iterator[_Opener]:
         QDesktopServices.unsetUrlHandler(scheme)
 
 
-def test_links_open_outside_and_only_those_of_the_web(view: ProseView, opener: _Opener) -> None:
-    view.close_open("[a](https://example.org/a)")
-    view.anchorClicked.emit(QUrl("https://example.org/a"))
-    open_outside(QUrl("file:///etc/passwd"))
-    open_outside(QUrl("smb://host/share"))
-    assert opener.opened == ["https://example.org/a"]
+def test_a_link_opens_outside_only_after_a_look_at_its_whole_address(view: ProseView, opener: _Opener) -> None:
+    view.close_open("[a](https://example.org/a?b=%20&x=%D7%90)")
+    view.anchorClicked.emit(QUrl("https://example.org/a?b=%20&x=א"))
+    bubble = view.findChild(LinkBubble)
+    assert bubble is not None
+    assert opener.opened == []
+    assert bubble.address.text().replace("\u200b", "") == "https://example.org/a?b=%20&x=%D7%90"
+    bubble.open_button.click()
+    assert opener.opened == ["https://example.org/a?b= &x=א"]
+    assert not bubble.isVisible()
     assert view.document().toPlainText() == "a"
+
+
+def test_the_address_can_be_copied_or_left(view: ProseView, opener: _Opener, qtbot: QtBot) -> None:
+    view.anchorClicked.emit(QUrl("https://example.org/a"))
+    view.findChild(LinkBubble).copy_button.click()
+    assert QGuiApplication.clipboard().text() == "https://example.org/a"
+    view.anchorClicked.emit(QUrl("https://example.org/b"))
+    bubble = view.findChildren(LinkBubble)[-1]
+    qtbot.keyClick(bubble.open_button, Qt.Key.Key_Escape)
+    assert not bubble.isVisible()
+    assert opener.opened == []
+
+
+def test_addresses_that_are_not_of_the_web_are_never_opened(view: ProseView, opener: _Opener) -> None:
+    for address in ("file:///etc/passwd", "smb://host/share", "javascript:alert(1)", "data:text/html,x", "/etc/passwd"):
+        open_outside(QUrl(address))
+        view.anchorClicked.emit(QUrl(address))
+    assert opener.opened == []
+    assert view.findChild(LinkBubble) is None
 
 
 def test_script_and_file_links_of_the_source_are_no_links(view: ProseView) -> None:

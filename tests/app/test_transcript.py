@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QFrame
 from pytestqt.qtbot import QtBot
 
 from app.chat.code import CodeView
@@ -26,7 +27,7 @@ def fill(transcript: Transcript, qtbot: QtBot, paragraphs: int = 60) -> None:
     answer = transcript.begin_answer()
     answer.append("A paragraph of some words.\n\n" * paragraphs)
     answer.finish("figures")
-    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > 500)
+    qtbot.waitUntil(lambda: not answer._frame.isActive() and transcript.verticalScrollBar().maximum() > 500)
 
 
 def at_end(transcript: Transcript) -> bool:
@@ -66,7 +67,7 @@ def test_streaming_changes_no_height_above_the_last_block(transcript: Transcript
     answer = transcript.begin_answer()
     for index in range(30):
         answer.append(f"word {index} **bold** \n")
-        answer._show_pending()
+        answer.show_frame()
         heights.add(first.height())
         QCoreApplication.processEvents()
         heights.add(first.height())
@@ -87,10 +88,10 @@ def test_users_messages_stand_on_the_right_as_wide_as_their_text(transcript: Tra
     short, long = (transcript._column.itemAt(index).widget() for index in (0, 1))
     qtbot.waitUntil(lambda: long.height() > 3 * short.height())
     for bubble in (short, long):
-        frame = bubble.layout().itemAt(1).widget()
-        assert frame.geometry().right() == bubble.rect().right()
-    assert short.layout().itemAt(1).widget().width() < 80
-    assert long.layout().itemAt(1).widget().width() < 0.9 * long.width()
+        frame = bubble.findChild(QFrame)
+        qtbot.waitUntil(lambda frame=frame, bubble=bubble: frame.geometry().right() == bubble.rect().right())
+    assert short.findChild(QFrame).width() < 80
+    assert long.findChild(QFrame).width() < 0.9 * long.width()
 
 
 def test_the_header_of_long_code_stays_at_the_top_of_the_view(transcript: Transcript, qtbot: QtBot) -> None:

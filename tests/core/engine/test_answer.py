@@ -63,6 +63,9 @@ def test_every_token_says_where_it_came_from(demo):
             assert last.origin == ("bonus" if step.accepted == step.proposed else "correction")
             assert bool(last.draft_said) == (last.origin == "correction")
             assert last.draft_said != last.text or last.origin == "bonus"
+        assert len(step.rejected) == step.proposed - step.accepted
+        if last.origin == "correction":
+            assert step.rejected[0] == last.draft_said
 
 
 def test_an_end_of_turn_ends_the_answer_without_showing_its_token(demo):
