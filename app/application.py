@@ -45,7 +45,7 @@ async def _live(command: Sequence[str] | None, choose_pair: Callable[[], Pair]) 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, window.close)
     window.show()
-    window.generation.load()
+    window.start()
     loop.call_later(0.5, warm_up)
     await closing.wait()
     await window.end()

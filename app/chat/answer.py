@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
@@ -99,6 +99,10 @@ class AnswerView(QWidget):
         self._footer.show()
         self.grown.emit()
 
+    def add_bar(self, bar: QWidget) -> None:
+        """What can be done with the answer, below its figures."""
+        self._buttons.insertWidget(1, bar)
+
     def copy_markdown(self) -> None:
         """Put the answer on the clipboard as Markdown."""
         # As text alone: a QMimeData made here would outlive Python, and crash the program at its end.
@@ -176,9 +180,14 @@ class AnswerView(QWidget):
         texts.addWidget(self._figures)
         texts.addWidget(self._problem)
         footer = QWidget()
-        layout = QHBoxLayout(footer)
+        layout = QVBoxLayout(footer)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(texts, 1)
-        layout.addWidget(self._copy, 0, Qt.AlignmentFlag.AlignTop)
+        layout.setSpacing(2)
+        layout.addLayout(texts)
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(2)
+        self._buttons.addWidget(self._copy)
+        self._buttons.addStretch(1)
+        layout.addLayout(self._buttons)
         footer.hide()
         return footer

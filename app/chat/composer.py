@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
+from app.chat.attachments import AttachmentRow
 from app.generation import State
 from app.widgets import label, set_kind, set_style_property
 
 _MOST_LINES = 8
 _FIELD_MARGIN = 2
 _FORCE_AFTER_MS = 3000
+_SPACES = 60
 _HINT = "Enter sends  ·  Shift+Enter new line  ·  Esc stops"
 
 
 class Composer(QFrame):
-    """The text field, its hint, and the Send button that is Stop while something is under way."""
+    """The text field, attached files, and the Send button that is Stop while something is under way."""
 
-    submitted = Signal(str)
+    submitted = Signal(str, object)
+    """The text and the attached `TextFile`s."""
     stop_requested = Signal()
+    text_changed = Signal(str)
+    files_changed = Signal(object)
+    """The attached `TextFile`s."""
+    attach_requested = Signal()
+    files_dropped = Signal(object)
+    """`Path`s that were dropped or pasted."""
+    edit_last_requested = Signal()
+    edit_cancelled = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -30,6 +42,12 @@ class Composer(QFrame):
         self.field.submitted.connect(self._submit)
         self.field.focus_changed.connect(lambda on: set_style_property(self, "active", on))
         self.field.textChanged.connect(self._refresh)
+        self.field.textChanged.connect(lambda: self.text_changed.emit(self.field.toPlainText()))
+        self.field.files_inserted.connect(self.files_dropped)
+        self.field.up_pressed.connect(self.edit_last_requested)
+        self.attachments = AttachmentRow()
+        self.attachments.changed.connect(self._refresh)
+        self.attachments.changed.connect(lambda: self.files_changed.emit(self.attachments.files))
         self.setFocusProxy(self.field)
         self._state = State.IDLE
         self._accepts = True
@@ -41,32 +59,76 @@ class Composer(QFrame):
         self._force.setSingleShot(True)
         self._force.setInterval(_FORCE_AFTER_MS)
         self._force.timeout.connect(self._refresh)
-        texts = QVBoxLayout()
-        texts.setSpacing(4)
-        texts.addWidget(self.field)
-        hint = label(_HINT, "muted")
-        hint.setIndent(_FIELD_MARGIN)
-        texts.addWidget(hint)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(18, 12, 12, 10)
-        layout.setSpacing(12)
-        layout.addLayout(texts, 1)
-        layout.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
+        self.attach = QPushButton("Attach")
+        set_kind(self.attach, "quiet")
+        self.attach.setAccessibleName("Attach a text file")
+        self.attach.setToolTip("Attach a text file (Ctrl+O); files can be dropped on the window too")
+        self.attach.clicked.connect(self.attach_requested)
+        self._editing = self._make_editing()
+        self._lay_out()
         self._refresh()
+
+    def _make_editing(self) -> QFrame:
+        """The line that says that a message is edited."""
+        line = QFrame()
+        layout = QHBoxLayout(line)
+        layout.setContentsMargins(_FIELD_MARGIN, 0, 0, 0)
+        layout.addWidget(label("Editing your message", "strong"), 1)
+        self.cancel_edit = QPushButton("Cancel")
+        set_kind(self.cancel_edit, "quiet")
+        self.cancel_edit.setToolTip("Leave the message as it is (Esc)")
+        self.cancel_edit.clicked.connect(self.edit_cancelled)
+        layout.addWidget(self.cancel_edit)
+        line.hide()
+        return line
+
+    def _lay_out(self) -> None:
+        self._hint = label(_HINT, "muted")
+        self._hint.setIndent(_FIELD_MARGIN)
+        below = QHBoxLayout()
+        below.setSpacing(12)
+        below.addWidget(self._hint, 1)
+        below.addStretch(0)
+        below.addWidget(self.attach)
+        below.addWidget(self.button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 12, 10)
+        layout.setSpacing(4)
+        for widget in (self._editing, self.attachments, self.field):
+            layout.addWidget(widget)
+        layout.addLayout(below)
+
+    @property
+    def is_editing(self) -> bool:
+        """Whether a message is being edited."""
+        return self._editing.isVisibleTo(self)
+
+    def set_editing(self, on: bool) -> None:
+        """Say that a message is being edited, or not any more."""
+        self._editing.setVisible(on)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The hint is left out where it would be cut off."""
+        super().resizeEvent(event)
+        needed = self.fontMetrics().horizontalAdvance(_HINT) + self.attach.sizeHint().width()
+        self._hint.setText(_HINT if self.width() > needed + self.button.sizeHint().width() + _SPACES else "")
 
     def set_state(self, state: State, accepts_message: bool) -> None:
         """Follow the chat's state. What takes no message can be stopped."""
+        was_stopping = self._state is State.STOPPING
         self._state = state
         self._accepts = accepts_message
-        if state is State.STOPPING:
-            self._force.start()
-        else:
+        if state is not State.STOPPING:
             self._force.stop()
+        elif not was_stopping:
+            self._force.start()
         self._refresh()
 
     def set_text(self, text: str) -> None:
-        """Put text into the field."""
-        self.field.setPlainText(text)
+        """Put text into the field, the cursor behind it."""
+        if text != self.field.toPlainText():
+            self.field.setPlainText(text)
+            self.field.moveCursor(QTextCursor.MoveOperation.End)
 
     def _on_button(self) -> None:
         if self._offers_stop():
@@ -79,10 +141,14 @@ class Composer(QFrame):
         return not self._accepts
 
     def _submit(self) -> None:
-        text = self.field.toPlainText()
-        if self._accepts and text.strip():
+        text, files = self.field.toPlainText(), self.attachments.files
+        if self._accepts and self._has_content():
             self.field.clear()
-            self.submitted.emit(text)
+            self.attachments.set_files(())
+            self.submitted.emit(text, files)
+
+    def _has_content(self) -> bool:
+        return bool(self.field.toPlainText().strip() or self.attachments.files)
 
     def _refresh(self) -> None:
         stopping = self._state is State.STOPPING
@@ -93,7 +159,7 @@ class Composer(QFrame):
             name, tip = f"{text} the answer", "Stop (Esc)"
         else:
             text, kind = "Send", "primary"
-            enabled = bool(self.field.toPlainText().strip())
+            enabled = self._has_content()
             name, tip = "Send the message", "Send (Enter)"
         self.button.setText(text)
         self.button.setEnabled(enabled)
@@ -106,6 +172,10 @@ class MessageField(QPlainTextEdit):
     """A plain text field of one to eight lines."""
 
     submitted = Signal()
+    up_pressed = Signal()
+    """The arrow, in an empty field."""
+    files_inserted = Signal(object)
+    """`Path`s."""
     focus_changed = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -123,10 +193,19 @@ class MessageField(QPlainTextEdit):
         """Enter sends. With Shift it breaks the line; while an input method composes it is the method's."""
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         composing = bool(self.textCursor().block().layout().preeditAreaText())
-        if not enter or (event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not composing):
+        if event.key() == Qt.Key.Key_Up and not composing and not self.toPlainText():
+            self.up_pressed.emit()
+        elif not enter or (event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not composing):
             super().keyPressEvent(event)
         elif not composing:
             self.submitted.emit()
+
+    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802
+        """Files are attached, text is inserted."""
+        if paths := files_in(source):
+            self.files_inserted.emit(paths)
+        else:
+            super().insertFromMimeData(source)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         """Tell the frame."""
@@ -148,3 +227,8 @@ class MessageField(QPlainTextEdit):
         height = math.ceil(min(max(needed, spacing), _MOST_LINES * spacing)) + 8
         if height != self.height():
             self.setFixedHeight(height)
+
+
+def files_in(data: QMimeData) -> tuple[Path, ...]:
+    """The files of this disk that are dropped or pasted."""
+    return tuple(Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.answer import AnswerView
 from app.chat.code import CodeView
+from app.chat.entry import Entry
+from app.chat.message_bar import MessageBars
 from app.chat.prose import FittedText
 from app.chat.welcome import Welcome
 from app.theme import BODY_PX, COLUMN_WIDTH
@@ -34,6 +38,7 @@ class Transcript(QScrollArea):
         self._at_end = True
         self._answer: AnswerView | None = None
         self._code_views: list[CodeView] = []
+        self.bars = MessageBars(self)
         self._make_content()
         self.jump = QPushButton("Jump to latest", self)
         set_kind(self.jump, "jump")
@@ -49,10 +54,30 @@ class Transcript(QScrollArea):
         """The latest answer."""
         return self._answer
 
-    def add_user_message(self, text: str) -> None:
+    def show(self, entries: Sequence[Entry] | None = None) -> None:
+        """Show these messages in place of what was shown, at their end; without any, as other widgets do."""
+        super().show()
+        if entries is None:
+            return
+        self.clear()
+        for entry in entries:
+            if entry.role == "user":
+                self.add_user_message(entry.text, entry.message_id)
+            else:
+                view = self.begin_answer()
+                if entry.thinking:
+                    view.append_thinking(entry.thinking)
+                view.append(entry.text)
+                self.end_answer(entry.figures, entry.problem, entry.message_id)
+        self.scroll_to_end()
+
+    def add_user_message(self, text: str, message_id: int | None = None) -> None:
         """Show what the user asked, and go to it."""
         self._welcome.hide()
-        self._column.addWidget(_Bubble(text))
+        bubble = _Bubble(text)
+        if message_id is not None:
+            bubble.add_bar(self.bars.make(message_id))
+        self._column.addWidget(bubble)
         self._settle()
         self.scroll_to_end()
 
@@ -65,6 +90,13 @@ class Transcript(QScrollArea):
         self._column.addWidget(self._answer)
         self._settle()
         return self._answer
+
+    def end_answer(self, figures: str, problem: str = "", message_id: int | None = None) -> None:
+        """The latest answer has ended."""
+        if self._answer is not None:
+            if message_id is not None:
+                self._answer.add_bar(self.bars.make(message_id))
+            self._answer.finish(figures, problem)
 
     def clear(self) -> None:
         """Back to the empty transcript."""
@@ -164,10 +196,17 @@ class _Bubble(QWidget):
         inner = QHBoxLayout(bubble)
         inner.setContentsMargins(16, 10, 16, 10)
         inner.addWidget(self._text)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addStretch(1)
-        layout.addWidget(bubble)
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(bubble)
+        self._rows = QVBoxLayout(self)
+        self._rows.setContentsMargins(0, 0, 0, 0)
+        self._rows.setSpacing(2)
+        self._rows.addLayout(row)
+
+    def add_bar(self, bar: QWidget) -> None:
+        """What can be done with the message, below it."""
+        self._rows.addWidget(bar, 0, Qt.AlignmentFlag.AlignRight)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """As wide as the text, up to a share of the column."""

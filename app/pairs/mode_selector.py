@@ -72,6 +72,11 @@ class ModeSelector(QComboBox):
         self.setCurrentIndex(self._modes.index(mode))
         self._on_activated(self.currentIndex())
 
+    def show_mode(self, mode: Mode) -> None:
+        """Show what a chat was told earlier; nobody is told."""
+        self._chosen = mode
+        self._fill()
+
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """The style sheet takes the arrow away, so draw one."""
         super().paintEvent(event)

@@ -24,7 +24,7 @@ def sent() -> list[str]:
 def composer(qtbot: QtBot, theme: Theme, sent: list[str]) -> Composer:  # noqa: ARG001
     composer = Composer()
     qtbot.addWidget(composer)
-    composer.submitted.connect(sent.append)
+    composer.submitted.connect(lambda text, _files: sent.append(text))
     composer.show()
     return composer
 

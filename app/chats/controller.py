@@ -1,0 +1,463 @@
+"""The chats as the window works with them: which one is open, what is asked in it, what the engine answers.
+
+An answer belongs to its chat: it goes on and is kept whatever the window shows. Every call returns at once; the store
+works in its own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.chats.keeper import Keeper
+from app.chats.session import Session, attached_files
+from app.chats.writing import Writing
+from app.generation import Answering, Generation, State
+from app.tasks import Tasks
+from core.chats import Chat, ChatOptions, ChatStore, Message
+from core.chats.attach import TextFile, typed_text, with_files
+from core.chats.conversation import turns
+from core.errors import MirrorError, MissingChat
+from core.protocol import GenerateOptions, Mode
+from core.settings import Settings
+
+T = TypeVar("T")
+DRAFT_MS = 500
+Work = Callable[[ChatStore, int, str], int]
+"""Writes what is asked in a chat, of the named pair; returns the id of the answer that is to be written."""
+
+
+class Chats(QObject):
+    """The open chat, and those that are being answered."""
+
+    opened = Signal()
+    """Another chat is open, or it shows other messages than before."""
+    asked = Signal(object, object)
+    """Two `Message`s came to the open chat: the user's, and the answer that is waited for."""
+    answered = Signal(object)
+    """`Message`: the answer in the open chat has ended."""
+    state_changed = Signal()
+    """The open chat takes other actions than before."""
+    list_changed = Signal()
+    busy_changed = Signal()
+    """Other chats are being answered than before."""
+    failed = Signal(object)
+    """`Problem` with the chats."""
+    refused = Signal()
+    """A message in the open chat could not be kept: it is its draft again."""
+
+    def __init__(
+        self, keeper: Keeper, generation: Generation, pair_name: Callable[[], str], parent: QObject | None = None
+    ) -> None:
+        """`pair_name`: of the pair that answers next, where that is known."""
+        super().__init__(parent)
+        self.keeper = keeper
+        self.settings = Settings()
+        """What new chats begin with; set it when the user changes it."""
+        self._generation = generation
+        self._pair_name = pair_name
+        self._tasks = Tasks()
+        self._writings = Tasks()
+        self._sessions: dict[int, Session] = {}  # besides the open one, those that hold what the store does not
+        self._wanted: int | None = None  # the chat to be opened
+        self._closing = False
+        self.current = Session()
+        self._draft_timer = QTimer(self)
+        self._draft_timer.setSingleShot(True)
+        self._draft_timer.setInterval(DRAFT_MS)
+        self._draft_timer.timeout.connect(self._save_draft)
+        generation.answer_ended.connect(self._on_answer_ended)
+        generation.queue_changed.connect(self.state_changed)
+
+    # ------------------------------------------------------------- what is known
+
+    @property
+    def state(self) -> State:
+        """Where the open chat stands."""
+        session = self.current
+        if session.writing is not None:
+            return self._generation.state_of(session.writing.answering)
+        return State.WAITING if session.asking else State.IDLE
+
+    @property
+    def shows_current_answer(self) -> bool:
+        """Whether the answer that the engine is writing belongs to the open chat."""
+        writing = self.current.writing
+        return writing is not None and writing.answering is self._generation.current
+
+    def activity(self, chat_id: int) -> State:
+        """Whether the chat is being answered, for the list."""
+        session = self._sessions.get(chat_id)
+        if session is None or session.writing is None:
+            return State.IDLE
+        return self._generation.state_of(session.writing.answering)
+
+    # ------------------------------------------------------------- open and close
+
+    async def start(self, last_chat: int | None) -> None:
+        """Wait for the file, and open the chat that was open last, unless the user has begun another one."""
+        first = self.current
+        problem = await self.keeper.opened()
+        self.list_changed.emit()
+        if problem is not None:
+            self.failed.emit(problem)
+        if last_chat is not None and self.keeper.is_kept and self.current is first and self._is_untouched(first):
+            await self._open(last_chat, quietly=True)
+
+    def open(self, chat_id: int) -> None:
+        """Show a chat."""
+        if chat_id == self.current.chat_id:
+            return
+        self._leave()
+        self._wanted = chat_id
+        self._tasks.start(self._open(chat_id))
+
+    def new(self) -> None:
+        """Show an empty chat. It is kept once something was written in it."""
+        self._leave()
+        self._wanted = None
+        settings = self.settings
+        self._show(Session(options=ChatOptions(settings.system_prompt, mode=settings.mode)))
+
+    def reread(self) -> None:
+        """Show what another window has changed."""
+        chat_id = self.current.chat_id
+        if chat_id is not None and not self.current.must_stay:
+            self._tasks.start(self._open(chat_id, quietly=True))
+
+    async def close(self) -> None:
+        """End the engine, keep what is typed and written, and close the file."""
+        self._closing = True
+        self._draft_timer.stop()
+        self._save_draft()
+        await self._generation.close()
+        for session in (*self._sessions.values(), self.current):
+            for writing in session.unkept:
+                writing.close()
+        await self._tasks.wait_all()
+        await self._writings.wait_all()
+        await self.keeper.close()
+
+    async def _open(self, chat_id: int, quietly: bool = False) -> None:
+        shown = self.current
+        session = self._sessions.get(chat_id)
+        if session is None or not session.must_stay:
+            try:
+                chat, path = await self.keeper.call(lambda store: (store.get(chat_id), store.messages.path(chat_id)))
+            except MirrorError as error:
+                if not (quietly and isinstance(error, MissingChat)):
+                    self.failed.emit(error.problem)
+                self.list_changed.emit()
+                return
+            session = Session(chat, chat.options, path, chat.draft)
+        if quietly and (self.current is not shown or not self._is_newer(session)):
+            return
+        if quietly or self._wanted == chat_id:
+            self._show(session)
+
+    def _is_newer(self, session: Session) -> bool:
+        """Whether the open chat should be shown anew as `session`."""
+        shown = self.current
+        return shown.chat_id is None or (not shown.must_stay and session.path != shown.path)
+
+    def _show(self, session: Session) -> None:
+        if session.chat_id is not None and session.chat_id == self.current.chat_id:
+            session.draft = self.current.draft  # the newest is what is typed here
+        self.current = session
+        self.opened.emit()
+        self.state_changed.emit()
+
+    def _leave(self) -> None:
+        """Keep what is typed in the open chat; a chat without anything in it is not left over."""
+        session = self.current
+        self._draft_timer.stop()
+        self._save_draft()
+        if session.chat_id is None:
+            return
+        if session.must_stay:
+            self._sessions[session.chat_id] = session
+        elif not session.path and not session.draft.strip():
+            self.delete(session.chat_id)
+
+    def _is_untouched(self, session: Session) -> bool:
+        return session.chat is None and session.accepts_message and not session.draft and not session.files
+
+    # ------------------------------------------------------------- the open chat
+
+    def send(self, text: str, files: Sequence[TextFile] = (), instead_of: int | None = None) -> bool:
+        """Ask; `instead_of`: as another version of that message. Returns False where nothing can be asked now."""
+        session, text = self.current, text.strip()
+        if not (text or files) or not session.accepts_message:
+            return False
+        replaced = session.find(instead_of) if instead_of is not None else None
+        last = session.path[-1].id if session.path else None
+        parent = replaced.parent_id if replaced else last
+        files = tuple(files)
+        content, attachments = with_files(text, files)
+
+        def work(store: ChatStore, chat_id: int, pair: str) -> int:
+            store.restore(chat_id)  # whatever another window did with it, it is in use
+            above = parent
+            if above is not None and store.messages.get(above).role == "user":  # the program ended before its answer
+                above = store.messages.begin_answer(chat_id, above).id
+                store.messages.finish(above, "", state="interrupted")
+            message = store.messages.add_user(chat_id, above, content, attachments)
+            if replaced is None:
+                store.save_draft(chat_id, "")
+            return store.messages.begin_answer(chat_id, message.id, pair).id
+
+        if replaced is None:
+            session.draft, session.files = "", ()
+        self._draft_timer.stop()
+
+        def refuse() -> None:
+            session.draft, session.files = session.draft or text, session.files or files
+            if session is self.current:
+                self.refused.emit()
+
+        self._begin(session, work, refuse)
+        return True
+
+    def regenerate(self, answer_id: int) -> None:
+        """Answer the same message again: another version, unless there is nothing of this one.
+
+        `answer_id` may be a message of the user that has no answer.
+        """
+        answer = self.current.find(answer_id)
+        if answer is None or not self.current.accepts_message:
+            return
+        question_id = answer.id if answer.role == "user" else answer.parent_id
+        assert question_id is not None
+        is_empty = answer is self.current.path[-1] and not (answer.content or answer.thinking)
+
+        def work(store: ChatStore, chat_id: int, pair: str) -> int:
+            if not is_empty:
+                return store.messages.begin_answer(chat_id, question_id, pair).id
+            store.messages.resume_answer(answer_id)
+            return answer_id
+
+        self._begin(self.current, work)
+
+    def proceed(self, answer_id: int) -> None:
+        """Continue an answer that was cut off."""
+        if not self.current.accepts_message:
+            return
+
+        def work(store: ChatStore, _chat_id: int, _pair: str) -> int:
+            store.messages.resume_answer(answer_id)
+            return answer_id
+
+        self._begin(self.current, work)
+
+    def retry(self) -> None:
+        """Answer again what failed; where nothing was asked, load again."""
+        last = self.current.path[-1] if self.current.path else None
+        if last is not None and last.role == "assistant" and last.state == "failed":
+            self.regenerate(last.id)
+        else:
+            self._generation.load()
+
+    def choose(self, message_id: int) -> None:
+        """Show this version of a message, with what follows it."""
+        session = self.current
+        if not session.accepts_message or session.chat_id is None:
+            return
+        chat_id = session.chat_id
+
+        def work(store: ChatStore) -> tuple[Message, ...]:
+            store.messages.choose(message_id)
+            return store.messages.path(chat_id)
+
+        async def carry_out() -> None:
+            path = await self._tried(work)
+            if path is not None and session.accepts_message:
+                session.take(path)
+                if session is self.current:
+                    self.opened.emit()
+
+        self._tasks.start(carry_out())
+
+    def stop(self) -> None:
+        """Stop the answer in the open chat; where none is waited for, a load."""
+        writing = self.current.writing
+        if writing is not None:
+            self._generation.stop(writing.answering)
+        elif self._generation.current is None:
+            self._generation.stop()
+
+    def text_of(self, message_id: int) -> tuple[str, tuple[TextFile, ...]]:
+        """What the user typed and attached, to be edited."""
+        message = self.current.find(message_id)
+        if message is None:
+            return "", ()
+        return typed_text(message.content, message.attachments), attached_files(message)
+
+    def note_draft(self, text: str) -> None:
+        """This is typed and not sent."""
+        if text != self.current.draft:
+            self.current.draft = text
+            self._draft_timer.start()
+
+    def set_mode(self, mode: Mode) -> None:
+        """How the open chat is decoded from the next answer on."""
+        self.set_options(msgspec.structs.replace(self.current.options, mode=mode))
+
+    def set_options(self, options: ChatOptions) -> None:
+        """What the user wants for the open chat."""
+        session = self.current
+        session.options = options
+        if session.chat_id is not None:
+            chat_id = session.chat_id
+            self._tasks.start(self._do(lambda store: store.set_options(chat_id, options)))
+
+    # ------------------------------------------------------------- any chat
+
+    def rename(self, chat_id: int, title: str) -> None:
+        """Give a title; an empty one returns to the automatic title."""
+        self._tasks.start(self._do(lambda store: store.rename(chat_id, title), chat_id))
+
+    def pin(self, chat_id: int, pinned: bool) -> None:
+        """Keep a chat at the top of the list, or not any more."""
+        self._tasks.start(self._do(lambda store: store.pin(chat_id, pinned)))
+
+    def delete(self, chat_id: int) -> None:
+        """Take a chat out of the list; `restore` brings it back."""
+        session = self.current if self.current.chat_id == chat_id else self._sessions.get(chat_id)
+        if session is not None and session.writing is not None:
+            self._generation.stop(session.writing.answering)
+        self._tasks.start(self._do(lambda store: store.delete(chat_id)))
+        if self.current.chat_id == chat_id and self.current.path:
+            self.new()
+
+    def restore(self, chat_id: int) -> None:
+        """Undo `delete`."""
+        self._tasks.start(self._do(lambda store: store.restore(chat_id)))
+
+    # ------------------------------------------------------------- what happens
+
+    def _save_draft(self) -> None:
+        session, text = self.current, self.current.draft
+        known = session.chat.draft if session.chat else ""
+        if text == known or (session.chat is None and not text.strip()):
+            return
+
+        def work(store: ChatStore) -> Chat:
+            chat_id = _made(store, session).id
+            store.save_draft(chat_id, text)
+            return store.get(chat_id)
+
+        async def carry_out() -> None:
+            is_new = session.chat is None
+            chat = await self._tried(work)
+            if chat is not None:
+                session.chat = chat
+                if is_new:
+                    self.list_changed.emit()
+
+        self._tasks.start(carry_out())
+
+    def _begin(self, session: Session, work: Work, refuse: Callable[[], None] = lambda: None) -> None:
+        session.asking = True
+        if pair := self._pair_name():
+            session.options = msgspec.structs.replace(session.options, pair=pair)
+        self.state_changed.emit()
+        self._tasks.start(self._ask(session, work, refuse))
+
+    async def _ask(self, session: Session, work: Work, refuse: Callable[[], None]) -> None:
+        options = session.options
+
+        def in_store(store: ChatStore) -> tuple[Chat, int, tuple[Message, ...]]:
+            chat = _made(store, session)
+            chat_id = chat.id
+            answer_id = work(store, chat_id, options.pair)
+            if chat.options != options:
+                store.set_options(chat_id, options)
+            return store.get(chat_id), answer_id, store.messages.path(chat_id)
+
+        done = await self._tried(in_store)
+        session.asking = False
+        if self._closing:
+            return  # the answer counts as interrupted
+        if done is None:
+            self.state_changed.emit()
+            refuse()
+            return
+        before = session.path
+        session.chat, answer_id, path = done
+        session.take(path)
+        self._sessions[session.chat.id] = session
+        answer = session.path[-1]
+        assert answer.id == answer_id
+        answering = Answering(
+            turns(session.path, session.options.system_prompt),
+            self._options(session, answer),
+            answer.content,
+            answer.thinking,
+        )
+        writing = session.writing = Writing(self.keeper, answer_id, answering)
+        if session is self.current:
+            if [m.id for m in session.path[:-2]] == [m.id for m in before]:
+                self.asked.emit(*session.path[-2:])
+            else:
+                self.opened.emit()
+        self._writings.start(self._write(session, writing))
+        self._generation.ask(answering)
+        self.busy_changed.emit()
+        self.list_changed.emit()
+
+    def _options(self, session: Session, answer: Message) -> GenerateOptions:
+        settings, chosen = self.settings, session.options
+        options = GenerateOptions(
+            mode=chosen.mode or settings.mode,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            seed=answer.versions.index(answer.id),  # another version should be another answer
+        )
+        return chosen.sampling.applied_to(options)
+
+    def _on_answer_ended(self, answering: Answering) -> None:
+        for session in self._sessions.values():
+            writing = session.writing
+            if writing is not None and writing.answering is answering:
+                message = session.end_answer(writing)
+                writing.end()
+                if session is self.current and message is not None:
+                    self.answered.emit(message)
+                self.state_changed.emit()
+                self.busy_changed.emit()
+                return
+
+    async def _write(self, session: Session, writing: Writing) -> None:
+        await writing.run(self.failed.emit)
+        session.unkept.remove(writing)
+        if session is not self.current and not session.must_stay and session.chat_id is not None:
+            self._sessions.pop(session.chat_id, None)
+        self.list_changed.emit()
+
+    async def _do(self, work: Callable[[ChatStore], object], chat_id: int | None = None) -> None:
+        """Change something in the store that the list shows; `chat_id`: whose title has changed."""
+        await self._tried(work)
+        if chat_id is not None and chat_id == self.current.chat_id:
+            chat = await self._tried(lambda store: store.get(chat_id))
+            if chat is not None and chat_id == self.current.chat_id:
+                self.current.chat = chat
+                self.state_changed.emit()
+        self.list_changed.emit()
+
+    async def _tried(self, work: Callable[[ChatStore], T]) -> T | None:
+        """What `work` returns; None where it fails, which is told."""
+        try:
+            return await self.keeper.call(work)
+        except MirrorError as error:
+            self.failed.emit(error.problem)
+            return None
+
+
+def _made(store: ChatStore, session: Session) -> Chat:
+    """The session's chat, made where there is none yet. Call in the store's thread."""
+    if session.chat is None:
+        session.chat = store.create(session.options)
+    return session.chat
