@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QSettings, QSize, Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QCloseEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QMenu, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QPushButton, QVBoxLayout, QWidget
 
+from app import window_state
 from app.chat_room import ChatRoom
 from app.chats.controller import Chats
 from app.chats.drops import FileDrops
@@ -30,21 +30,17 @@ from app.stats import words
 from app.stats.figures import FiguresModel, verdict
 from app.stats.panel import StatsPanel
 from app.tasks import Tasks
-from app.theme import GAP
 from app.widgets import ElidedLabel, set_kind, set_style_property
+from app.window_commands import add_commands, show_menu
 from core.errors import DemoTargetMissing, Problem
 from core.pairs import Pair
-from core.paths import chats_file, state_dir
+from core.paths import chats_file
 from core.protocol import Hello, ModeChanged, Step
 
 if TYPE_CHECKING:
     from app.pairs.picker import PairPicker
     from app.pairs.picker_model import PickerModel
     from app.pairs.sources import PairSources
-
-_SMALLEST = QSize(900, 600)
-_FIRST_SIZE = QSize(1280, 800)
-_GEOMETRY, _PANEL_SHOWN, _SIDEBAR_SHOWN, _LAST_CHAT = "geometry", "statistics", "chats", "chat"
 
 
 class MainWindow(QMainWindow):
@@ -62,7 +58,7 @@ class MainWindow(QMainWindow):
         self._pairs: PickerModel | None = None
         self._held_bytes = 0
         self.setWindowTitle("Mirror SD")
-        self.setMinimumSize(_SMALLEST)
+        self.setMinimumSize(window_state.SMALLEST)
         self._engine = engine
         self._model = FiguresModel()
         self._devices = Devices()
@@ -88,15 +84,15 @@ class MainWindow(QMainWindow):
         self._lay_out()
         self._connect_controls()
         self._connect_engine()
-        self._add_commands()
-        self._restore_geometry()
+        add_commands(self)
+        show_menu(self)
+        window_state.restore(self)
         self._show_figures()
         self.composer.setFocus()
 
     def start(self) -> None:
         """Load the pair and open the chat that was open last. Call it once the event loop runs."""
-        last = str(self._settings().value(_LAST_CHAT, ""))
-        self._tasks.start(self.chats.start(int(last) if last.isdecimal() else None))
+        self._tasks.start(self.chats.start(window_state.last_chat()))
         self.sidebar.model.refresh()
         self.generation.load()
 
@@ -106,8 +102,8 @@ class MainWindow(QMainWindow):
         bar = QFrame()
         set_kind(bar, "bar")
         in_bar = QHBoxLayout(bar)
-        in_bar.setContentsMargins(12, 10, 12, 10)
-        in_bar.setSpacing(GAP)
+        in_bar.setContentsMargins(10, 10, 10, 10)
+        in_bar.setSpacing(6)
         for widget in (self.sidebar_toggle, self.pair_button, self.mode_selector, self.verdict):
             in_bar.addWidget(widget)
         in_bar.addStretch(1)
@@ -169,45 +165,6 @@ class MainWindow(QMainWindow):
         self._engine.status_changed.connect(self._on_pair_status)
         self._engine.hello_received.connect(self._on_hello)
         self._engine.memory_changed.connect(self._on_memory)
-
-    def _add_commands(self) -> None:
-        add, room, sidebar, files = self.commands.add, self.room, self.sidebar, self.files
-        add("Chat", "New chat", "Ctrl+N", self.chats.new)
-        add("Chat", "Search chats", "Ctrl+K", lambda: self._in_sidebar(sidebar.start_search))
-        add("Chat", "Next chat", "Ctrl+PgDown", lambda: sidebar.step(1))
-        add("Chat", "Previous chat", "Ctrl+PgUp", lambda: sidebar.step(-1))
-        add("Chat", "Rename chat", "F2", lambda: self._in_sidebar(sidebar.rename))
-        add("Chat", "Pin or unpin chat", "", sidebar.pin)
-        add("Chat", "Delete chat", "Ctrl+Shift+Backspace", lambda: self._in_sidebar(sidebar.delete))
-        add("Chat", "Chat options…", "Ctrl+Shift+O", room.open_options)
-        add("Chat", "Export chat…", "Ctrl+E", files.ask_export)
-        add("Chat", "Export all chats…", "", files.ask_export_all)
-        add("Chat", "Import chats…", "Ctrl+I", files.ask_import)
-        add("Chat", "Write a message", "Ctrl+L", self.composer.setFocus)
-        add("Chat", "Attach text files…", "Ctrl+O", files.ask_attach)
-        add("Chat", "Edit the last message", "Ctrl+Up", room.edit_last)
-        add("Answer", "Stop", "Esc", room.stop)
-        add("Answer", "Regenerate", "Ctrl+Shift+G", room.regenerate)
-        add("Answer", "Continue", "Ctrl+G", room.proceed)
-        add("Answer", "Copy the answer", "Ctrl+Shift+C", room.copy_answer)
-        add("Answer", "Show or hide the thinking", "Ctrl+T", room.toggle_thinking)
-        add("Model", "Choose a pair…", "Ctrl+P", self.open_picker)
-        add("Model", "Load or unload the pair", "Ctrl+Shift+P", self.pair_button.click)
-        add("Model", "Choose the mode", "Ctrl+Shift+M", self.mode_selector.showPopup)
-        add("View", "Chats", "Ctrl+B", self.sidebar_toggle.toggle)
-        add("View", "Statistics", "Ctrl+Shift+S", self.panel_toggle.toggle)
-        add("View", "Jump to the end", "Ctrl+J", self.transcript.scroll_to_end)
-        if sys.platform == "darwin":  # not verified on a Mac
-            self.commands.fill(self.menuBar())
-            self.menu_button.hide()
-        else:
-            menu = QMenu(self.menu_button)
-            self.commands.fill(menu)
-            self.menu_button.setMenu(menu)
-
-    def _in_sidebar(self, action: Callable[[], None]) -> None:
-        self.sidebar_toggle.setChecked(True)
-        action()
 
     # ----------------------------------------------------------------- the chats
 
@@ -355,7 +312,7 @@ class MainWindow(QMainWindow):
             event.accept()
             return
         event.ignore()
-        self._save_geometry()
+        window_state.save(self)
         if self.picker is not None:
             self.picker.close()
         self.hide()
@@ -365,30 +322,6 @@ class MainWindow(QMainWindow):
         """Close for good."""
         self._may_close = True
         self.close()
-
-    def _settings(self) -> QSettings:
-        return QSettings(str(state_dir() / "window.ini"), QSettings.Format.IniFormat)
-
-    def _save_geometry(self) -> None:
-        settings = self._settings()
-        settings.setValue(_GEOMETRY, self.saveGeometry())
-        settings.setValue(_PANEL_SHOWN, self.panel_toggle.isChecked())
-        settings.setValue(_SIDEBAR_SHOWN, self.sidebar_toggle.isChecked())
-        settings.setValue(_LAST_CHAT, "" if self.chats.current.chat_id is None else self.chats.current.chat_id)
-
-    def _restore_geometry(self) -> None:
-        settings = self._settings()
-        for name, toggle, shown in (
-            (_PANEL_SHOWN, self.panel_toggle, self.panel),
-            (_SIDEBAR_SHOWN, self.sidebar_toggle, self.sidebar),
-        ):
-            is_shown = str(settings.value(name, "true")).lower() == "true"
-            toggle.setChecked(is_shown)
-            shown.setVisible(is_shown)
-        geometry = settings.value(_GEOMETRY)
-        if geometry is None or not self.restoreGeometry(geometry):
-            available = self.screen().availableGeometry().size()
-            self.resize(_FIRST_SIZE.boundedTo(available).expandedTo(_SMALLEST))
 
 
 def _button(text: str, tip: str) -> QPushButton:

@@ -6,28 +6,29 @@ works in its own thread.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.chats.answers import Answers
+from app.chats.asking import Work, another_answer, made, question, same_answer
 from app.chats.keeper import Keeper
 from app.chats.session import Session, attached_files
-from app.chats.writing import Writing
-from app.generation import Answering, Generation, State
+from app.generation import Generation, State
 from app.tasks import Tasks
 from core.chats import Chat, ChatOptions, ChatStore, Message
 from core.chats.attach import TextFile, typed_text, with_files
-from core.chats.conversation import turns
 from core.errors import MirrorError, MissingChat
-from core.protocol import GenerateOptions, Mode
+from core.paths import settings_file
+from core.protocol import Mode
 from core.settings import Settings
+from core.settings_file import SettingsFile
 
 T = TypeVar("T")
 DRAFT_MS = 500
-Work = Callable[[ChatStore, int, str], int]
-"""Writes what is asked in a chat, of the named pair; returns the id of the answer that is to be written."""
 
 
 class Chats(QObject):
@@ -42,8 +43,6 @@ class Chats(QObject):
     state_changed = Signal()
     """The open chat takes other actions than before."""
     list_changed = Signal()
-    busy_changed = Signal()
-    """Other chats are being answered than before."""
     failed = Signal(object)
     """`Problem` with the chats."""
     refused = Signal()
@@ -58,10 +57,8 @@ class Chats(QObject):
         self.settings = Settings()
         """What new chats begin with; set it when the user changes it."""
         self._generation = generation
-        self._pair_name = pair_name
         self._tasks = Tasks()
-        self._writings = Tasks()
-        self._sessions: dict[int, Session] = {}  # besides the open one, those that hold what the store does not
+        self.answers = Answers(keeper, generation, pair_name, self)
         self._wanted: int | None = None  # the chat to be opened
         self._closing = False
         self.current = Session()
@@ -69,7 +66,11 @@ class Chats(QObject):
         self._draft_timer.setSingleShot(True)
         self._draft_timer.setInterval(DRAFT_MS)
         self._draft_timer.timeout.connect(self._save_draft)
-        generation.answer_ended.connect(self._on_answer_ended)
+        self.answers.asked.connect(self._on_asked)
+        self.answers.refused.connect(self._on_refused)
+        self.answers.answered.connect(self._on_answered)
+        self.answers.kept.connect(self.list_changed)
+        self.answers.failed.connect(self.failed)
         generation.queue_changed.connect(self.state_changed)
 
     # ------------------------------------------------------------- what is known
@@ -88,18 +89,16 @@ class Chats(QObject):
         writing = self.current.writing
         return writing is not None and writing.answering is self._generation.current
 
-    def activity(self, chat_id: int) -> State:
-        """Whether the chat is being answered, for the list."""
-        session = self._sessions.get(chat_id)
-        if session is None or session.writing is None:
-            return State.IDLE
-        return self._generation.state_of(session.writing.answering)
-
     # ------------------------------------------------------------- open and close
 
     async def start(self, last_chat: int | None) -> None:
         """Wait for the file, and open the chat that was open last, unless the user has begun another one."""
         first = self.current
+        file = SettingsFile(settings_file())
+        await asyncio.to_thread(file.load)  # what is wrong with it, the settings tell
+        self.settings = file.settings
+        if self.current is first and self._is_untouched(first):
+            first.options = self._fresh().options
         problem = await self.keeper.opened()
         self.list_changed.emit()
         if problem is not None:
@@ -111,16 +110,13 @@ class Chats(QObject):
         """Show a chat."""
         if chat_id == self.current.chat_id:
             return
-        self._leave()
         self._wanted = chat_id
         self._tasks.start(self._open(chat_id))
 
     def new(self) -> None:
         """Show an empty chat. It is kept once something was written in it."""
-        self._leave()
         self._wanted = None
-        settings = self.settings
-        self._show(Session(options=ChatOptions(settings.system_prompt, mode=settings.mode)))
+        self._show(self._fresh())
 
     def reread(self) -> None:
         """Show what another window has changed."""
@@ -130,20 +126,18 @@ class Chats(QObject):
 
     async def close(self) -> None:
         """End the engine, keep what is typed and written, and close the file."""
+        if self._closing:
+            return
         self._closing = True
         self._draft_timer.stop()
         self._save_draft()
-        await self._generation.close()
-        for session in (*self._sessions.values(), self.current):
-            for writing in session.unkept:
-                writing.close()
         await self._tasks.wait_all()
-        await self._writings.wait_all()
+        await self.answers.close()
         await self.keeper.close()
 
     async def _open(self, chat_id: int, quietly: bool = False) -> None:
         shown = self.current
-        session = self._sessions.get(chat_id)
+        session = self.answers.sessions.get(chat_id)
         if session is None or not session.must_stay:
             try:
                 chat, path = await self.keeper.call(lambda store: (store.get(chat_id), store.messages.path(chat_id)))
@@ -166,6 +160,8 @@ class Chats(QObject):
     def _show(self, session: Session) -> None:
         if session.chat_id is not None and session.chat_id == self.current.chat_id:
             session.draft = self.current.draft  # the newest is what is typed here
+        else:
+            self._leave()
         self.current = session
         self.opened.emit()
         self.state_changed.emit()
@@ -178,9 +174,13 @@ class Chats(QObject):
         if session.chat_id is None:
             return
         if session.must_stay:
-            self._sessions[session.chat_id] = session
+            self.answers.sessions[session.chat_id] = session
         elif not session.path and not session.draft.strip():
-            self.delete(session.chat_id)
+            chat_id = session.chat_id
+            self._tasks.start(self._do(lambda store: store.delete(chat_id)))
+
+    def _fresh(self) -> Session:
+        return Session(options=ChatOptions(self.settings.system_prompt, mode=self.settings.mode))
 
     def _is_untouched(self, session: Session) -> bool:
         return session.chat is None and session.accepts_message and not session.draft and not session.files
@@ -194,31 +194,13 @@ class Chats(QObject):
             return False
         replaced = session.find(instead_of) if instead_of is not None else None
         last = session.path[-1].id if session.path else None
-        parent = replaced.parent_id if replaced else last
         files = tuple(files)
         content, attachments = with_files(text, files)
-
-        def work(store: ChatStore, chat_id: int, pair: str) -> int:
-            store.restore(chat_id)  # whatever another window did with it, it is in use
-            above = parent
-            if above is not None and store.messages.get(above).role == "user":  # the program ended before its answer
-                above = store.messages.begin_answer(chat_id, above).id
-                store.messages.finish(above, "", state="interrupted")
-            message = store.messages.add_user(chat_id, above, content, attachments)
-            if replaced is None:
-                store.save_draft(chat_id, "")
-            return store.messages.begin_answer(chat_id, message.id, pair).id
-
         if replaced is None:
             session.draft, session.files = "", ()
         self._draft_timer.stop()
-
-        def refuse() -> None:
-            session.draft, session.files = session.draft or text, session.files or files
-            if session is self.current:
-                self.refused.emit()
-
-        self._begin(session, work, refuse)
+        session.sent = (text, files)
+        self._begin(session, question(last, replaced, content, attachments))
         return True
 
     def regenerate(self, answer_id: int) -> None:
@@ -231,26 +213,14 @@ class Chats(QObject):
             return
         question_id = answer.id if answer.role == "user" else answer.parent_id
         assert question_id is not None
-        is_empty = answer is self.current.path[-1] and not (answer.content or answer.thinking)
-
-        def work(store: ChatStore, chat_id: int, pair: str) -> int:
-            if not is_empty:
-                return store.messages.begin_answer(chat_id, question_id, pair).id
-            store.messages.resume_answer(answer_id)
-            return answer_id
-
-        self._begin(self.current, work)
+        is_last_answer = answer.role == "assistant" and answer is self.current.path[-1]
+        is_empty = is_last_answer and not (answer.content or answer.thinking)
+        self._begin(self.current, same_answer(answer_id) if is_empty else another_answer(question_id))
 
     def proceed(self, answer_id: int) -> None:
         """Continue an answer that was cut off."""
-        if not self.current.accepts_message:
-            return
-
-        def work(store: ChatStore, _chat_id: int, _pair: str) -> int:
-            store.messages.resume_answer(answer_id)
-            return answer_id
-
-        self._begin(self.current, work)
+        if self.current.accepts_message:
+            self._begin(self.current, same_answer(answer_id))
 
     def retry(self) -> None:
         """Answer again what failed; where nothing was asked, load again."""
@@ -282,9 +252,8 @@ class Chats(QObject):
 
     def stop(self) -> None:
         """Stop the answer in the open chat; where none is waited for, a load."""
-        writing = self.current.writing
-        if writing is not None:
-            self._generation.stop(writing.answering)
+        if self.current.writing is not None:
+            self.answers.stop(self.current)
         elif self._generation.current is None:
             self._generation.stop()
 
@@ -325,16 +294,17 @@ class Chats(QObject):
 
     def delete(self, chat_id: int) -> None:
         """Take a chat out of the list; `restore` brings it back."""
-        session = self.current if self.current.chat_id == chat_id else self._sessions.get(chat_id)
-        if session is not None and session.writing is not None:
-            self._generation.stop(session.writing.answering)
+        session = self.current if self.current.chat_id == chat_id else self.answers.sessions.get(chat_id)
+        if session is not None:
+            self.answers.stop(session)
         self._tasks.start(self._do(lambda store: store.delete(chat_id)))
-        if self.current.chat_id == chat_id and self.current.path:
+        if session is self.current:
             self.new()
 
     def restore(self, chat_id: int) -> None:
-        """Undo `delete`."""
+        """Undo `delete`, and show the chat."""
         self._tasks.start(self._do(lambda store: store.restore(chat_id)))
+        self.open(chat_id)
 
     # ------------------------------------------------------------- what happens
 
@@ -345,7 +315,7 @@ class Chats(QObject):
             return
 
         def work(store: ChatStore) -> Chat:
-            chat_id = _made(store, session).id
+            chat_id = made(store, session).id
             store.save_draft(chat_id, text)
             return store.get(chat_id)
 
@@ -359,83 +329,30 @@ class Chats(QObject):
 
         self._tasks.start(carry_out())
 
-    def _begin(self, session: Session, work: Work, refuse: Callable[[], None] = lambda: None) -> None:
-        session.asking = True
-        if pair := self._pair_name():
-            session.options = msgspec.structs.replace(session.options, pair=pair)
+    def _begin(self, session: Session, work: Work) -> None:
+        self.answers.begin(session, work, self.settings)
         self.state_changed.emit()
-        self._tasks.start(self._ask(session, work, refuse))
 
-    async def _ask(self, session: Session, work: Work, refuse: Callable[[], None]) -> None:
-        options = session.options
-
-        def in_store(store: ChatStore) -> tuple[Chat, int, tuple[Message, ...]]:
-            chat = _made(store, session)
-            chat_id = chat.id
-            answer_id = work(store, chat_id, options.pair)
-            if chat.options != options:
-                store.set_options(chat_id, options)
-            return store.get(chat_id), answer_id, store.messages.path(chat_id)
-
-        done = await self._tried(in_store)
-        session.asking = False
-        if self._closing:
-            return  # the answer counts as interrupted
-        if done is None:
-            self.state_changed.emit()
-            refuse()
-            return
-        before = session.path
-        session.chat, answer_id, path = done
-        session.take(path)
-        self._sessions[session.chat.id] = session
-        answer = session.path[-1]
-        assert answer.id == answer_id
-        answering = Answering(
-            turns(session.path, session.options.system_prompt),
-            self._options(session, answer),
-            answer.content,
-            answer.thinking,
-        )
-        writing = session.writing = Writing(self.keeper, answer_id, answering)
+    def _on_asked(self, session: Session, at_the_end: bool) -> None:
+        session.sent = ("", ())
         if session is self.current:
-            if [m.id for m in session.path[:-2]] == [m.id for m in before]:
+            if at_the_end:
                 self.asked.emit(*session.path[-2:])
             else:
                 self.opened.emit()
-        self._writings.start(self._write(session, writing))
-        self._generation.ask(answering)
-        self.busy_changed.emit()
         self.list_changed.emit()
 
-    def _options(self, session: Session, answer: Message) -> GenerateOptions:
-        settings, chosen = self.settings, session.options
-        options = GenerateOptions(
-            mode=chosen.mode or settings.mode,
-            max_tokens=settings.max_tokens,
-            temperature=settings.temperature,
-            seed=answer.versions.index(answer.id),  # another version should be another answer
-        )
-        return chosen.sampling.applied_to(options)
+    def _on_refused(self, session: Session) -> None:
+        (text, files), session.sent = session.sent, ("", ())
+        session.draft, session.files = session.draft or text, session.files or files
+        self.state_changed.emit()
+        if session is self.current:
+            self.refused.emit()
 
-    def _on_answer_ended(self, answering: Answering) -> None:
-        for session in self._sessions.values():
-            writing = session.writing
-            if writing is not None and writing.answering is answering:
-                message = session.end_answer(writing)
-                writing.end()
-                if session is self.current and message is not None:
-                    self.answered.emit(message)
-                self.state_changed.emit()
-                self.busy_changed.emit()
-                return
-
-    async def _write(self, session: Session, writing: Writing) -> None:
-        await writing.run(self.failed.emit)
-        session.unkept.remove(writing)
-        if session is not self.current and not session.must_stay and session.chat_id is not None:
-            self._sessions.pop(session.chat_id, None)
-        self.list_changed.emit()
+    def _on_answered(self, session: Session, message: Message | None) -> None:
+        if session is self.current and message is not None:
+            self.answered.emit(message)
+        self.state_changed.emit()
 
     async def _do(self, work: Callable[[ChatStore], object], chat_id: int | None = None) -> None:
         """Change something in the store that the list shows; `chat_id`: whose title has changed."""
@@ -454,10 +371,3 @@ class Chats(QObject):
         except MirrorError as error:
             self.failed.emit(error.problem)
             return None
-
-
-def _made(store: ChatStore, session: Session) -> Chat:
-    """The session's chat, made where there is none yet. Call in the store's thread."""
-    if session.chat is None:
-        session.chat = store.create(session.options)
-    return session.chat

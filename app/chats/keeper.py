@@ -35,6 +35,7 @@ class Keeper:
         self.is_kept = True
         """Whether the chats are in the file; known once `opened` has returned."""
         self._thread = ThreadPoolExecutor(1, "chats")
+        self._closed = False
         self._store: ChatStore | None = None
         self._opening: Future[Problem | None] = self._thread.submit(self._open, path)
 
@@ -47,7 +48,10 @@ class Keeper:
         return await asyncio.shield(asyncio.wrap_future(self._thread.submit(self._run, work)))
 
     async def close(self) -> None:
-        """Close the file, after the calls made before."""
+        """Close the file, after the calls made before; harmless where it is closed."""
+        if self._closed:
+            return
+        self._closed = True
         await asyncio.wrap_future(self._thread.submit(self._close))
         self._thread.shutdown(wait=False)
 

@@ -34,6 +34,8 @@ class Session:
     draft: str = ""
     files: tuple[TextFile, ...] = ()
     """Attached to the message that is being typed."""
+    sent: tuple[str, tuple[TextFile, ...]] = ("", ())
+    """What is on its way into the store."""
     asking: bool = False
     """A question is on its way into the store."""
     writing: Writing | None = None

@@ -38,7 +38,7 @@ class Sidebar(QFrame):
         self.setFixedWidth(SIDEBAR_WIDTH)
         self._chats = chats
         self._marked_row = -1
-        self.model = ChatListModel(chats.keeper, chats.activity, self)
+        self.model = ChatListModel(chats.keeper, chats.answers.activity, self)
         self.new_chat = push_button("New chat", "Begin a new conversation (Ctrl+N)")
         self.new_chat.clicked.connect(chats.new)
         self.search = QLineEdit()
@@ -69,7 +69,6 @@ class Sidebar(QFrame):
         self.model.rename_requested.connect(chats.rename)
         self.model.failed.connect(chats.failed)
         chats.list_changed.connect(self.model.refresh)
-        chats.busy_changed.connect(self.model.show_activity)
         chats.opened.connect(self._mark_open)
         chats.state_changed.connect(self.model.show_activity)
 

@@ -16,8 +16,8 @@ from app.engine import PairState
 from app.generation import Answering, Ending, Generation, State
 from core.errors import DemoTargetMissing
 from core.pairs import Pair
-from core.protocol import ChatMessage, GenerateOptions, Mode
-from helpers.window import PAIR, WAIT_MS, MakeGeneration
+from core.protocol import ChatMessage
+from helpers.window import PAIR, WAIT_MS, MakeGeneration, ask
 
 LONG = " ".join(f"word{number}" for number in range(400))
 SLOW_PHASES = {
@@ -26,12 +26,6 @@ SLOW_PHASES = {
     "before the first token": ("--prefill-s", "30"),
     "in mid answer": ("--answer", LONG, "--steps-per-second", "20"),
 }
-
-
-def ask(generation: Generation, text: str = "Hi", mode: Mode = "auto") -> Answering:
-    answering = Answering((ChatMessage("user", text),), GenerateOptions(mode=mode))
-    generation.ask(answering)
-    return answering
 
 
 class Recorder:

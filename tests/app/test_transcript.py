@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QFrame
 from pytestqt.qtbot import QtBot
 
 from app.chat.code import CodeView
@@ -87,7 +88,7 @@ def test_users_messages_stand_on_the_right_as_wide_as_their_text(transcript: Tra
     short, long = (transcript._column.itemAt(index).widget() for index in (0, 1))
     qtbot.waitUntil(lambda: long.height() > 3 * short.height())
     for bubble in (short, long):
-        frame = bubble.layout().itemAt(1).widget()
+        frame = bubble.findChild(QFrame)
         assert frame.geometry().right() == bubble.rect().right()
     assert short.layout().itemAt(1).widget().width() < 80
     assert long.layout().itemAt(1).widget().width() < 0.9 * long.width()
