@@ -64,6 +64,7 @@ class MainWindow(QMainWindow):
         self._devices = Devices()
         self._may_close = False
         self._tasks = Tasks()
+        self._remembered_chat: int | None = None
         self.generation = Generation(engine, choose_pair, self)
         self.chats = Chats(Keeper(chats_file()), self.generation, lambda: engine.status.name, self)
         self.files = ChatFiles(self.chats, self)
@@ -92,7 +93,8 @@ class MainWindow(QMainWindow):
 
     def start(self) -> None:
         """Load the pair and open the chat that was open last. Call it once the event loop runs."""
-        self._tasks.start(self.chats.start(window_state.last_chat()))
+        self._remembered_chat = window_state.last_chat()
+        self._tasks.start(self.chats.start(self._remembered_chat))
         self.sidebar.model.refresh()
         self.generation.load()
 
@@ -179,6 +181,9 @@ class MainWindow(QMainWindow):
 
     def _show_title(self) -> None:
         chat = self.chats.current.chat
+        if self.chats.keeper.is_kept and self.chats.current.chat_id != self._remembered_chat:
+            self._remembered_chat = self.chats.current.chat_id
+            window_state.remember_chat(self._remembered_chat)
         self.setWindowTitle(f"{chat.title} – Mirror SD" if chat is not None and chat.title else "Mirror SD")
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802

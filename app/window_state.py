@@ -23,8 +23,6 @@ def save(window: MainWindow) -> None:
     settings.setValue(_GEOMETRY, window.saveGeometry())
     for name, toggle in _toggles(window).items():
         settings.setValue(name, toggle.isChecked())
-    chat_id = window.chats.current.chat_id
-    settings.setValue(_LAST_CHAT, "" if chat_id is None else chat_id)
 
 
 def restore(window: MainWindow) -> None:
@@ -38,6 +36,11 @@ def restore(window: MainWindow) -> None:
     if geometry is None or not window.restoreGeometry(geometry):
         available = window.screen().availableGeometry().size()
         window.resize(_FIRST_SIZE.boundedTo(available).expandedTo(SMALLEST))
+
+
+def remember_chat(chat_id: int | None) -> None:
+    """Open this chat at the next start, however this one ends."""
+    _settings().setValue(_LAST_CHAT, "" if chat_id is None else chat_id)
 
 
 def last_chat() -> int | None:

@@ -114,7 +114,8 @@ class ChatListModel(QAbstractListModel):
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Titles can be edited."""
-        return super().flags(index) | Qt.ItemFlag.ItemIsEditable
+        flags = super().flags(index)
+        return flags | Qt.ItemFlag.ItemIsEditable if index.isValid() else flags
 
     def canFetchMore(self, parent: Index) -> bool:  # noqa: N802
         """Whether the store has more."""

@@ -27,6 +27,8 @@ class Field:
     least: float
     greatest: float
     hint: str = ""
+    usual: str = ""
+    """What stands for no choice, where that is not the settings' number."""
 
 
 FIELDS = (
@@ -36,7 +38,7 @@ FIELDS = (
     Field("top_k", "Top k", int, 0, 1_000_000, "only so many of the likeliest words; 0 is all"),
     Field("min_p", "Min p", float, 0, 1, "only words at least this likely beside the likeliest"),
     Field("repetition_penalty", "Repetition penalty", float, 0.1, 10, "above 1, words come less often again"),
-    Field("seed", "Seed", int, 0, 2**31 - 1, "the same seed gives the same answer"),
+    Field("seed", "Seed", int, 0, 2**31 - 1, "the same seed gives the same answer", "another one for each version"),
 )
 
 
@@ -101,7 +103,7 @@ class OptionsDialog(QDialog):
         edit = QLineEdit("" if known is None else f"{known:g}" if field.kind is float else str(known))
         edit.setAccessibleName(field.text)
         edit.setAccessibleDescription(field.hint)
-        edit.setPlaceholderText(f"{default:g}" if field.kind is float else str(default))
+        edit.setPlaceholderText(field.usual or f"{default:g}")
         edit.setToolTip(field.hint)
         return edit
 
@@ -112,7 +114,7 @@ class OptionsDialog(QDialog):
             value = _number(text, field) if text else None
             if text and value is None:
                 kind = "a whole number" if field.kind is int else "a number"
-                self.problem.setText(f"{field.text} must be {kind} from {field.least:,g} to {field.greatest:,g}.")
+                self.problem.setText(f"{field.text} must be {kind} from {field.least:,} to {field.greatest:,}.")
                 self.problem.show()
                 self.fields[field.name].setFocus()
                 return

@@ -65,7 +65,7 @@ def _read(text: str) -> ExportedChat:
 def _sections(text: str) -> Iterator[tuple[re.Match[str], str]]:
     """Each heading with what stands below it."""
     headings = list(_HEADING.finditer(text))
-    for heading, following in zip(headings, [*headings[1:], None], strict=True):
+    for heading, following in zip(headings, [*headings[1:], None], strict=False):
         yield heading, text[heading.end() : following.start() if following else len(text)].strip("\n")
 
 

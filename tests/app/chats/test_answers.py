@@ -17,6 +17,7 @@ from app.generation import State
 from app.main_window import MainWindow
 from core.chats import ChatOptions, Figures, Sampling
 from core.chats.attach import TextFile
+from core.pairs import Pair
 from core.paths import chats_file
 from helpers.chats_window import (
     LONG,
@@ -366,3 +367,24 @@ def test_a_killed_worker_leaves_the_chat_with_what_was_written(open_window: Open
     assert until_answered(window, qtbot).state == "failed"
     kept = stored(lambda store: store.messages.path(open_chat(window)))[-1]
     assert (kept.state, kept.content) == ("failed", source(window))
+
+
+def test_a_chat_offers_the_pair_that_it_used(open_window: OpenWindow, qtbot: QtBot, tmp_path: Path) -> None:
+    for name in ("target", "draft"):
+        (tmp_path / name).touch()
+    mine = Pair("Mine", str(tmp_path / "target"), str(tmp_path / "draft"))
+    window = ready(open_window(choose_pair=lambda: mine), qtbot)
+    send(window, qtbot)
+    until_answered(window, qtbot)
+    chat = open_chat(window)
+    assert not window.room.load_pair.isVisible()
+    window.generation.use_pair(Pair("Other", "/x", "/y"))
+    qtbot.waitUntil(window.room.load_pair.isVisible, timeout=WAIT_MS)
+    assert window.room.load_pair.text() == "This chat used Mine: load it"
+    window.chats.new()
+    assert not window.room.load_pair.isVisible()
+    until_open(window, qtbot, chat)
+    window.room.load_pair.click()
+    qtbot.waitUntil(lambda: window._engine.status.loaded is not None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window._engine.status.name == "Mine", timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not window.room.load_pair.isVisible(), timeout=WAIT_MS)
