@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.chats.answers import Answers
-from app.chats.asking import Work, another_answer, made, question, same_answer
+from app.chats.asking import Work, another_answer, question, same_answer
+from app.chats.drafts import Drafts
 from app.chats.keeper import Keeper
 from app.chats.session import Session, attached_files
 from app.generation import Generation, State
 from app.tasks import Tasks
-from core.chats import Chat, ChatOptions, ChatStore, Message
+from core.chats import ChatOptions, ChatStore, Message
 from core.chats.attach import TextFile, typed_text, with_files
 from core.errors import MirrorError, MissingChat
 from core.paths import settings_file
@@ -28,7 +29,6 @@ from core.settings import Settings
 from core.settings_file import SettingsFile
 
 T = TypeVar("T")
-DRAFT_MS = 500
 
 
 class Chats(QObject):
@@ -62,10 +62,9 @@ class Chats(QObject):
         self._wanted: int | None = None  # the chat to be opened
         self._closing = False
         self.current = Session()
-        self._draft_timer = QTimer(self)
-        self._draft_timer.setSingleShot(True)
-        self._draft_timer.setInterval(DRAFT_MS)
-        self._draft_timer.timeout.connect(self._save_draft)
+        self._drafts = Drafts(keeper, self)
+        self._drafts.chat_made.connect(self.list_changed)
+        self._drafts.failed.connect(self.failed)
         self.answers.asked.connect(self._on_asked)
         self.answers.refused.connect(self._on_refused)
         self.answers.answered.connect(self._on_answered)
@@ -129,8 +128,7 @@ class Chats(QObject):
         if self._closing:
             return
         self._closing = True
-        self._draft_timer.stop()
-        self._save_draft()
+        await self._drafts.close()
         await self._tasks.wait_all()
         await self.answers.close()
         await self.keeper.close()
@@ -169,8 +167,7 @@ class Chats(QObject):
     def _leave(self) -> None:
         """Keep what is typed in the open chat; a chat without anything in it is not left over."""
         session = self.current
-        self._draft_timer.stop()
-        self._save_draft()
+        self._drafts.save()
         if session.chat_id is None:
             return
         if session.must_stay:
@@ -198,7 +195,7 @@ class Chats(QObject):
         content, attachments = with_files(text, files)
         if replaced is None:
             session.draft, session.files = "", ()
-        self._draft_timer.stop()
+        self._drafts.drop()
         session.sent = (text, files)
         self._begin(session, question(last, replaced, content, attachments))
         return True
@@ -266,9 +263,7 @@ class Chats(QObject):
 
     def note_draft(self, text: str) -> None:
         """This is typed and not sent."""
-        if text != self.current.draft:
-            self.current.draft = text
-            self._draft_timer.start()
+        self._drafts.note(self.current, text)
 
     def set_mode(self, mode: Mode) -> None:
         """How the open chat is decoded from the next answer on."""
@@ -307,27 +302,6 @@ class Chats(QObject):
         self.open(chat_id)
 
     # ------------------------------------------------------------- what happens
-
-    def _save_draft(self) -> None:
-        session, text = self.current, self.current.draft
-        known = session.chat.draft if session.chat else ""
-        if text == known or (session.chat is None and not text.strip()):
-            return
-
-        def work(store: ChatStore) -> Chat:
-            chat_id = made(store, session).id
-            store.save_draft(chat_id, text)
-            return store.get(chat_id)
-
-        async def carry_out() -> None:
-            is_new = session.chat is None
-            chat = await self._tried(work)
-            if chat is not None:
-                session.chat = chat
-                if is_new:
-                    self.list_changed.emit()
-
-        self._tasks.start(carry_out())
 
     def _begin(self, session: Session, work: Work) -> None:
         self.answers.begin(session, work, self.settings)

@@ -63,7 +63,7 @@ class OptionsDialog(QDialog):
         self.fields = {field.name: self._edit(field, getattr(defaults, field.name)) for field in FIELDS}
         self.stop = QLineEdit(", ".join(options.sampling.stop or ()))
         self.stop.setAccessibleName("Stop at")
-        self.stop.setPlaceholderText("words that end an answer, between commas")
+        self.stop.setPlaceholderText("words, with commas between them")
         self.problem = label("", "reason", wraps=True)
         self.problem.hide()
         self.cancel = push_button("Cancel", "Leave everything as it was")
