@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Signal
@@ -49,9 +50,15 @@ class MainWindow(QMainWindow):
     close_requested = Signal()
 
     def __init__(
-        self, engine: Engine, choose_pair: Callable[[], Pair], sources: Callable[[], PairSources] | None = None
+        self,
+        engine: Engine,
+        choose_pair: Callable[[], Pair],
+        sources: Callable[[], PairSources] | None = None,
+        chats: Path | None = None,
     ) -> None:
-        """`choose_pair` names the first pair; `sources` are the picker's, where they are not the user's own."""
+        """`choose_pair` names the first pair; `sources` (of the picker) and `chats` (a file) are the user's own where
+        no others are named.
+        """
         super().__init__()
         self._sources = sources
         self.picker: PairPicker | None = None
@@ -66,7 +73,7 @@ class MainWindow(QMainWindow):
         self._tasks = Tasks()
         self._remembered_chat: int | None = None
         self.generation = Generation(engine, choose_pair, self)
-        self.chats = Chats(Keeper(chats_file()), self.generation, lambda: engine.status.name, self)
+        self.chats = Chats(Keeper(chats or chats_file()), self.generation, lambda: engine.status.name, self)
         self.files = ChatFiles(self.chats, self)
         self.room = ChatRoom(self.chats, self.generation, self.files, lambda: engine.status)
         self.transcript, self.notice, self.composer = self.room.transcript, self.room.notice, self.room.composer

@@ -102,6 +102,11 @@ def test_a_question_in_another_chat_waits_and_can_be_taken_back(open_window: Ope
     assert window.transcript.answer._status.text() == "Waiting for the answer to another chat"
     until_rows(window, qtbot, "Second", "First")
     qtbot.waitUntil(lambda: activity(window) == ["waiting", "writing"])
+    first = window.generation.current
+    assert first is not None
+    before = len(first.text)
+    qtbot.waitUntil(lambda: len(first.text) > before + 30, timeout=WAIT_MS)
+    assert source(window) == ""  # nothing of the first comes into the second
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     assert until_answered(window, qtbot).state == "stopped"
     assert window.generation.current is not None  # the first goes on
