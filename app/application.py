@@ -88,7 +88,7 @@ async def _live(
     for number in _ENDING:
         loop.add_signal_handler(number, leave)
     window.show()
-    window.generation.load()
+    window.start()
     for problem in reversed(problems):
         window.show_problem(problem)
     loop.call_later(0.5, warm_up)

@@ -1,4 +1,7 @@
-"""One chat: its messages and the state of the answer being written. No widgets."""
+"""The engine's work for all chats: one request at a time, answers in the order in which they were asked for.
+
+No widgets, and no chats either: who asks keeps the `Answering` and follows it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.conversation import Conversation
 from app.engine import Engine, PairState
 from app.tasks import Tasks
 from core.activity import working
+from core.chats.model import EndState
 from core.client import Call
 from core.errors import InternalError, MirrorError, Problem
 from core.pairs import Pair
@@ -27,7 +30,6 @@ from core.protocol import (
     GenerateOptions,
     Load,
     Loaded,
-    Mode,
     ModeChanged,
     Prefill,
     Progress,
@@ -37,12 +39,15 @@ from core.protocol import (
 )
 
 _log = logging.getLogger(__name__)
+_USUAL = GenerateOptions()
 
 
 class State(StrEnum):
-    """Where the chat stands."""
+    """Where the engine stands, or a chat (for which it may also be `WAITING`)."""
 
     IDLE = "idle"
+    WAITING = "waiting"
+    """The answer to another chat comes first."""
     LOADING = "loading"
     PREFILL = "prefill"
     ANSWERING = "answering"
@@ -51,25 +56,50 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """How an answer ended: with its figures, with a problem, or (neither) stopped before it began."""
+class Ending:
+    """How an answer ended."""
 
-    text: str
+    state: EndState
     done: Done | None = None
+    """Its figures; None where it ended before they were known."""
     problem: Problem | None = None
+    """Why a failed one failed."""
+
+
+class Answering:
+    """An answer that was asked for, and what there is of it. It goes on whatever the window shows."""
+
+    def __init__(
+        self,
+        messages: tuple[ChatMessage, ...],
+        options: GenerateOptions = _USUAL,
+        text: str = "",
+        thinking: str = "",
+    ) -> None:
+        """`text` and `thinking`: of an answer that is continued."""
+        self.messages = messages
+        self.options = options
+        self.text = text
+        self.thinking = thinking
+        self.new_text = ""
+        """What was added to `text`."""
+        self.ending: Ending | None = None
+        """None until it has ended."""
 
 
 class Generation(QObject):
-    """Sends what the user asks and follows the answer.
+    """Sends what is asked and follows the answer.
 
-    One request is under way at a time. A message sent while the pair loads waits for it.
+    One request is under way at a time: answers wait for a load, and for the answers asked for before. The signals
+    about an answer are about `current`.
     """
 
     state_changed = Signal(object)
     """`State`."""
-    message_added = Signal(object)
-    """`ChatMessage` of the user."""
-    answer_started = Signal()
+    queue_changed = Signal()
+    """Other answers are waited for than before."""
+    answer_started = Signal(object)
+    """`Answering`: it is the one that is waited for now."""
     prefilled = Signal(object)
     """`Prefill`."""
     stepped = Signal(object)
@@ -79,12 +109,11 @@ class Generation(QObject):
     thinking_added = Signal(str)
     """The next piece of the model's thinking, which is no part of the answer."""
     answer_ended = Signal(object)
-    """`Answer`."""
+    """`Answering`, with its ending; it is `current` no more."""
     mode_changed = Signal(object)
     """`ModeChanged`: the answer goes on in another mode."""
     failed = Signal(object)
     """`Problem`."""
-    cleared = Signal()
 
     def __init__(self, engine: Engine, choose_pair: Callable[[], Pair], parent: QObject | None = None) -> None:
         """`choose_pair` names the pair at each load; it may raise a `MirrorError`."""
@@ -97,44 +126,36 @@ class Generation(QObject):
         self._switching = False  # a chosen pair waits to be loaded
         self._tasks = Tasks()
         self._state = State.IDLE
-        self._mode: Mode = "auto"
-        self.conversation = Conversation()
-        self.system_prompt = ""
-        """Told to the model before the first message."""
-        self.options = GenerateOptions()
-        """Of the next answer, but for the mode."""
-        self._text: str | None = None  # of the answer that is awaited; None where none is
+        self._queue: list[Answering] = []
         self._call: Call | None = None
         self._stop_asked = False
+        self._stopped: Answering | None = None  # what the stop was for
         self._forced = False
 
     # ------------------------------------------------------------- what is known
 
     @property
     def state(self) -> State:
-        """Where the chat stands."""
+        """Where the engine stands."""
         return self._state
 
     @property
-    def mode(self) -> Mode:
-        """The mode of the next answer."""
-        return self._mode
+    def current(self) -> Answering | None:
+        """The answer that is waited for."""
+        return self._queue[0] if self._queue else None
 
     @property
     def busy(self) -> bool:
         """Whether a request is under way."""
         return self._state not in (State.IDLE, State.FAILED)
 
-    @property
-    def accepts_message(self) -> bool:
-        """Whether `send` would take a message now."""
-        return not self.busy or (self._state is State.LOADING and self._text is None)
+    def state_of(self, answering: Answering) -> State:
+        """Where this answer stands."""
+        if answering is self.current:
+            return self._state
+        return State.WAITING if answering in self._queue else State.IDLE
 
     # ------------------------------------------------------------- what is asked
-
-    def set_mode(self, mode: Mode) -> None:
-        """Choose the mode of the next answer."""
-        self._mode = mode
 
     def load(self) -> None:
         """Load the pair, so that the first answer need not wait for it."""
@@ -164,100 +185,85 @@ class Generation(QObject):
         if not self.busy:
             self._begin(State.LOADING, self._end_engine())
 
-    def send(self, text: str) -> bool:
-        """Add the user's message and answer it. Returns False where no message is taken now."""
-        text = text.strip()
-        if not text or not self.accepts_message:
-            return False
-        message = ChatMessage("user", text)
-        self.conversation.add(message)
-        self.message_added.emit(message)
-        self._await_answer()
-        return True
+    def ask(self, answering: Answering) -> None:
+        """Have this answered, once what was asked before is."""
+        self._queue.append(answering)
+        self.queue_changed.emit()
+        if answering is self.current:
+            self.answer_started.emit(answering)
+        if not self.busy:  # else what is under way leads to it
+            self._go_on()
 
-    def retry(self) -> None:
-        """After a failure: answer the last message again, or load again where there is none."""
-        if self._state is not State.FAILED:
-            return
-        self.conversation.drop_last_answer()
-        if self.conversation.messages:
-            self._await_answer()
-        else:
-            self.load()
+    def stop(self, answering: Answering | None = None) -> None:
+        """Stop this answer, or a load with all that waits for it, in whatever phase.
 
-    def stop(self) -> None:
-        """Stop what is under way, in whatever phase. A second call ends the engine process by force."""
-        if not self.busy:
-            return
-        if self._state is not State.STOPPING:
-            self._stop_asked = True
+        A second call for what is under way ends the engine process by force.
+        """
+        if answering is not None and (answering not in self._queue or self._only_waits(answering)):
+            self._end_answer(answering, Ending("stopped"))
+        elif self.busy and self._state is not State.STOPPING:
+            self._stop_asked, self._stopped = True, self.current
+            if answering is None:
+                for other in self._queue[1:]:
+                    self._end_answer(other, Ending("stopped"))
             self._set_state(State.STOPPING)
             if self._call is not None:
                 self._tasks.start(self._call.cancel())
-        elif not self._forced:
+        elif self.busy and not self._forced:
             self._forced = True
             self._tasks.start(self._engine.end_worker())
 
-    def clear(self) -> None:
-        """Begin a new conversation. An answer under way is stopped and dropped."""
-        self.conversation.clear()
-        self._text = None
-        answering = self._state is State.PREFILL or (self._call and isinstance(self._call.request, Generate))
-        if answering and self._state is not State.STOPPING:
-            self.stop()
-        elif self._state is State.FAILED:
-            self._set_state(State.IDLE)
-        self.cleared.emit()
-
     async def close(self) -> None:
-        """End everything, the engine process included."""
+        """End everything, the engine process included; answers end as interrupted."""
         await self._tasks.cancel_all()
+        while self._queue:
+            self._end_answer(self._queue[-1], Ending("interrupted"))
         await self._engine.end_worker()
 
     # -------------------------------------------------------------- what happens
 
-    def _await_answer(self) -> None:
-        self._text = ""
-        self.answer_started.emit()
-        if not self.busy:  # else the load under way leads to it
-            self._go_on()
+    def _only_waits(self, answering: Answering) -> bool:
+        """Whether it can be left out without stopping what the others wait for."""
+        return answering is not self.current or (self._state is State.LOADING and len(self._queue) > 1)
 
     def _go_on(self) -> None:
         if self._switching:
             self._begin(State.LOADING, self._load())
-        elif self._text is None:
-            self._set_state(State.IDLE)
+        elif not self._queue:
+            if self._state is not State.FAILED:
+                self._set_state(State.IDLE)
         elif self._engine.status.state is PairState.READY:
-            self._begin(State.PREFILL, self._answer())
+            self._begin(State.PREFILL, self._answer(self._queue[0]))
         else:
             self._begin(State.LOADING, self._load())
 
     def _begin(self, state: State, work: Coroutine[Any, Any, Problem | None]) -> None:
         self._stop_asked = self._forced = False
         self._set_state(state)
-        self._tasks.start(self._carry_out(work))
+        self._tasks.start(self._carry_out(work, state is State.LOADING))
 
-    async def _carry_out(self, work: Coroutine[Any, Any, Problem | None]) -> None:
+    async def _carry_out(self, work: Coroutine[Any, Any, Problem | None], loads: bool) -> None:
         try:
             with working("loading or answering"):
                 problem = await work
         except Exception as error:
-            self._fail(InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem)
+            self._fail(InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem, loads)
+            self._go_on()
             raise
         finally:
             self._call = None
         if problem is not None:
-            self._fail(problem)
+            self._fail(problem, loads)
         elif self._stop_asked:
-            self._end_answer(Answer(self._text or ""))
+            if self._stopped is not None:
+                self._end_answer(self._stopped, Ending("stopped"))
             self._set_state(State.IDLE)
-        else:
-            self._go_on()
-        if self._switching:
-            self.load()
+        self._go_on()
 
-    def _fail(self, problem: Problem) -> None:
-        self._end_answer(Answer(self._text or "", problem=problem))
+    def _fail(self, problem: Problem, all_of_them: bool) -> None:
+        """The request failed: without a pair none of the answers can be given."""
+        for answering in reversed(self._queue[:] if all_of_them else self._queue[:1]):
+            self._end_answer(answering, Ending("failed", problem=problem))
         self._set_state(State.FAILED)
         self.failed.emit(problem)
 
@@ -284,17 +290,16 @@ class Generation(QObject):
     async def _end_engine(self) -> None:
         await self._engine.end_worker()
 
-    async def _answer(self) -> Problem | None:
+    async def _answer(self, answering: Answering) -> Problem | None:
         loaded = self._engine.status.loaded
         assert loaded is not None
         assert self._pair is not None
-        mode = self._mode if self._mode in loaded.modes else loaded.modes[0]
-        system = (ChatMessage("system", self.system_prompt),) if self.system_prompt.strip() else ()
-        options = msgspec.structs.replace(self.options, mode=mode)
-        request = Generate(self._pair, system + self.conversation.for_request(), options)
+        options = answering.options
+        if options.mode not in loaded.modes:
+            options = msgspec.structs.replace(options, mode=loaded.modes[0])
         problem: Problem | None = None
-        async for event in self._follow(request):
-            self._take(event)
+        async for event in self._follow(Generate(self._pair, answering.messages, options)):
+            self._take(event, answering)
             problem = self._problem_of(event)
         return problem
 
@@ -312,9 +317,7 @@ class Generation(QObject):
             return None
         return event.problem
 
-    def _take(self, event: Event) -> None:
-        if self._text is None:
-            return  # the conversation it belongs to is gone
+    def _take(self, event: Event, answering: Answering) -> None:
         if isinstance(event, Progress):
             self._set_phase(State.LOADING)
         elif isinstance(event, Loaded):
@@ -326,36 +329,41 @@ class Generation(QObject):
             self._set_phase(State.ANSWERING)
             self.stepped.emit(event)
             if event.thinking:
+                answering.thinking += event.thinking
                 self.thinking_added.emit(event.thinking)
-            self._add_text(event.text)
+            self._add_text(event.text, answering)
         elif isinstance(event, ModeChanged):
             self.mode_changed.emit(event)
         elif isinstance(event, Done):
-            self._take_done(event)
+            self._take_done(event, answering)
 
-    def _take_done(self, done: Done) -> None:
-        text = self._text or ""
-        if done.text.startswith(text):
-            self._add_text(done.text[len(text) :])  # what was held back until the end was sure
+    def _take_done(self, done: Done, answering: Answering) -> None:
+        known = answering.new_text
+        if done.text.startswith(known):
+            self._add_text(done.text[len(known) :], answering)  # what was held back until the end was sure
         else:
             # Without the texts: the log, which crash reports quote, holds nothing of a chat.
             _log.error(
-                "The steps gave %d characters that the whole answer (%d) does not have.", len(text), len(done.text)
+                "The steps gave %d characters that the whole answer (%d) does not have.", len(known), len(done.text)
             )
-        self._end_answer(Answer(done.text, done))
+        self._end_answer(answering, Ending("stopped" if done.finish_reason == "cancelled" else "complete", done))
 
-    def _add_text(self, text: str) -> None:
-        if text and self._text is not None:
-            self._text += text
+    def _add_text(self, text: str, answering: Answering) -> None:
+        if text:
+            answering.text += text
+            answering.new_text += text
             self.text_added.emit(text)
 
-    def _end_answer(self, answer: Answer) -> None:
-        if self._text is None:
-            return
-        self._text = None
-        if answer.text:
-            self.conversation.add(ChatMessage("assistant", answer.text))
-        self.answer_ended.emit(answer)
+    def _end_answer(self, answering: Answering, ending: Ending) -> None:
+        if answering not in self._queue:
+            return  # its end was told before
+        was_current = answering is self.current
+        self._queue.remove(answering)
+        answering.ending = ending
+        self.answer_ended.emit(answering)
+        self.queue_changed.emit()
+        if was_current and self._queue:
+            self.answer_started.emit(self._queue[0])
 
     def _set_phase(self, state: State) -> None:
         if not self._stop_asked:

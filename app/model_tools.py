@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QWidget
 
 from app.check.check_dialog import CheckDialog
 from app.check.check_model import CheckModel
-from app.commands import Commands
 from app.engine import Engine
 from app.pairs.mode_selector import Devices
 from app.race.race_model import RaceModel
@@ -17,7 +16,7 @@ from app.race.race_window import RaceWindow
 class ModelTools(QObject):
     """Opens the windows and knows how to end what they do."""
 
-    def __init__(self, engine: Engine, commands: Commands, window: QWidget) -> None:
+    def __init__(self, engine: Engine, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
         self._devices = Devices()
@@ -25,8 +24,6 @@ class ModelTools(QObject):
         self._check_model = CheckModel(engine, self)
         self.race: RaceWindow | None = None
         self.check: CheckDialog | None = None
-        commands.add("Model", "Race…", "Ctrl+Shift+A", self.open_race)
-        commands.add("Model", "Check this pair…", "Ctrl+Shift+K", self.open_check)
 
     def set_devices(self, devices: Devices) -> None:
         """What the modes run on."""

@@ -38,6 +38,14 @@ QWidget[kind="pair-card"] { background: $panel; border: 1px solid $border; borde
 QWidget[kind="pair-card"][greyed="true"] QLabel { color: $muted; }
 QWidget[kind="pair-card"][greyed="true"] QLabel[kind="reason"] { color: $bad; }
 
+QWidget[kind="sidebar"] { background: $panel; border-right: 1px solid $border; }
+QListView[kind="chats"] { background: transparent; border: none; outline: none; }
+QLineEdit[kind="title-editor"] { background: $window; padding: 2px 8px; }
+QWidget[kind="undo"] { background: $card; border: 1px solid $border; border-radius: 10px; }
+QWidget[kind="attachment"] { background: $window; border: 1px solid $border; border-radius: 8px; }
+QPlainTextEdit[kind="field"] { background: $card; border: 1px solid $border; border-radius: 8px; padding: 4px; }
+QPlainTextEdit[kind="field"]:focus { border: 1px solid $accent; }
+
 QLabel { background: transparent; }
 QLabel[kind="muted"] { color: $muted; font-size: 12px; }
 QLabel[kind="bad"] { color: $bad; font-size: 12px; }
@@ -68,6 +76,7 @@ QPushButton:hover { background: $hover; }
 QPushButton:checked { background: $hover; }
 QPushButton:focus { border: 1px solid $accent; }
 QPushButton:disabled { color: $muted; }
+QPushButton[kind="tool"] { padding: 6px 10px; }
 QPushButton[kind="pair"] { padding: 6px 0px; text-align: left; }
 QPushButton[kind="primary"] { background: $accent_fill; color: $on_fill; border-color: $accent_fill; font-weight: 600; }
 QPushButton[kind="primary"]:hover { border-color: $text; }

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from app import logs
 from app.announcer import Announcer, announce
 from app.engine import Engine, PairStatus
-from app.generation import Answer, State
+from app.generation import Answering, Ending
 from app.language import tr
 from app.main_window import MainWindow
 from app.quit_question import QuitQuestion
@@ -167,7 +167,7 @@ class Surroundings(QObject):
     def _on_status(self, status: PairStatus) -> None:
         self.tray.show_status(status, self._window.generation.busy)
 
-    def _on_answer_started(self) -> None:
+    def _on_answer_started(self, _answering: Answering) -> None:
         self._began_s = time.monotonic()
         self.announcer.begin()
 
@@ -177,19 +177,21 @@ class Surroundings(QObject):
             self._speed_shown_s = now_s
             self.tray.show_speed((step.tokens_so_far - 1) / step.elapsed_s)
 
-    def _on_answer_ended(self, answer: Answer) -> None:
+    def _on_answer_ended(self, answering: Answering) -> None:
+        ending = answering.ending
+        assert ending is not None
         self.tray.show_speed(None)
         self._speed_shown_s = 0.0
-        self.announcer.end(tr("The answer was interrupted.") if answer.problem else tr("The answer is complete."))
+        self.announcer.end(tr("The answer was interrupted.") if ending.problem else tr("The answer is complete."))
         if time.monotonic() - self._began_s >= _LONG_ANSWER_S:
-            self._tell_end(answer)
+            self._tell_end(ending)
 
-    def _tell_end(self, answer: Answer) -> None:
+    def _tell_end(self, ending: Ending) -> None:
         """Where the user is elsewhere. No text of the chat: notifications are kept by systems."""
         if not self.settings.values.notify or QApplication.activeWindow() is not None:
             return
-        title = tr("The answer was interrupted") if answer.problem else tr("The answer is complete")
-        done = answer.done
+        title = tr("The answer was interrupted") if ending.problem else tr("The answer is complete")
+        done = ending.done
         words = tr("{count} tokens, {speed} tok/s")
         text = words.format(count=done.tokens, speed=f"{done.tokens_per_second:.1f}") if done else ""
         if not self.tray.notify(title, text):
@@ -201,6 +203,5 @@ class Surroundings(QObject):
         self._window.activateWindow()
 
     def _would_cut_off(self) -> bool:
-        chat = self._window.generation
-        waits = chat.state is State.LOADING and not chat.accepts_message
-        return self.settings.values.ask_before_quitting and (waits or chat.state in (State.PREFILL, State.ANSWERING))
+        is_waited_for = self._window.generation.current is not None
+        return self.settings.values.ask_before_quitting and is_waited_for

@@ -28,6 +28,10 @@ class Tasks:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)  # errors went to the hook
 
+    async def wait_all(self) -> None:
+        """Wait for what still runs."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:

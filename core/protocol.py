@@ -91,7 +91,7 @@ class Unload(Message, frozen=True):
 
 
 class Generate(Message, frozen=True):
-    """Answer the conversation; loads the pair first where needed.
+    """Answer the conversation, or continue the answer at its end; loads the pair first where needed.
 
     Answered by `Progress`... and `Loaded` (only where the pair had to be loaded), `Prefill`..., `Step` and
     `ModeChanged`..., then `Done` (also when cancelled) or `Failed`.

@@ -1,7 +1,7 @@
 """Takes pictures of the window with the demo pair answering: `screenshots.py OUT_DIR`.
 
-Writes `window-SCHEME-answering.png` and `window-SCHEME.png` for the light and the dark scheme. On a machine without
-a display, set QT_QPA_PLATFORM=offscreen; QT_SCALE_FACTOR=2 gives pictures of twice the size.
+Writes `window-SCHEME-answering.png` and `window-SCHEME.png` for the light and the dark scheme, with chats of its own.
+On a machine without a display, set QT_QPA_PLATFORM=offscreen; QT_SCALE_FACTOR=2 gives pictures of twice the size.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import tempfile
 from pathlib import Path
 
 import qasync
@@ -35,30 +36,29 @@ async def _until(generation: Generation, *states: State) -> None:
     generation.disconnect(connection)
 
 
-async def _take(folder: Path, theme: Theme, prompt: str) -> None:
-    window = MainWindow(Engine(), demo_pair)
+async def _take(folder: Path, theme: Theme, prompt: str, chats: Path) -> None:
+    window = MainWindow(Engine(), demo_pair, chats=chats)
     window.resize(*SIZE)
     window.show()
+    window.start()
+    await _until(window.generation, State.IDLE, State.FAILED)
     schemes: tuple[Scheme, ...] = ("dark", "light")
     for scheme in schemes:
         theme.set_scheme(scheme)
-        window.generation.clear()
-        window.generation.load()
-        await _until(window.generation, State.IDLE, State.FAILED)
-        middle = asyncio.Event()
+        window.chats.new()
+        middle, ended = asyncio.Event(), asyncio.Event()
         connection = window.generation.stepped.connect(
             lambda step, middle=middle: step.tokens_so_far >= MIDDLE_TOKENS and middle.set()
         )
-        window.generation.send(prompt)
-        ended = asyncio.create_task(_until(window.generation, State.IDLE, State.FAILED))
-        await asyncio.wait(
-            [asyncio.create_task(middle.wait()), ended], return_when=asyncio.FIRST_COMPLETED, timeout=_TIMEOUT_S
-        )
+        window.chats.answered.connect(lambda _answer, ended=ended: ended.set())
+        window.chats.send(prompt)
+        waits = [asyncio.create_task(event.wait()) for event in (middle, ended)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED, timeout=_TIMEOUT_S)
         _save(window, folder / f"window-{scheme}-answering.png")
-        await ended
+        await asyncio.wait_for(ended.wait(), _TIMEOUT_S)
         window.generation.disconnect(connection)
         _save(window, folder / f"window-{scheme}.png")
-    await window.generation.close()
+    await window.end()
     window.close_now()
 
 
@@ -78,8 +78,11 @@ def main() -> int:
     app = QApplication(sys.argv[:1])
     app.setQuitOnLastWindowClosed(False)
     theme = Theme(app)
-    with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(app)) as runner:
-        runner.run(_take(arguments.folder, theme, arguments.prompt))
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(app)) as runner,
+    ):
+        runner.run(_take(arguments.folder, theme, arguments.prompt, Path(scratch) / "chats.sqlite3"))
     return 0
 
 

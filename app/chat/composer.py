@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import sys
+from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
+from app.chat.attachments import AttachmentRow
 from app.generation import State
-from app.widgets import ElidedLabel, set_kind, set_style_property
+from app.widgets import label, set_kind, set_style_property
 from core.settings import SendKey
 
 _MOST_LINES = 8
 _FIELD_MARGIN = 2
 _FORCE_AFTER_MS = 3000
+_SPACES = 60
 _HINTS: dict[SendKey, str] = {
     "enter": "Enter sends  ·  Shift+Enter new line  ·  Esc stops",
     "ctrl+enter": "Ctrl+Enter sends  ·  Enter new line  ·  Esc stops",
@@ -23,10 +26,19 @@ _HINTS: dict[SendKey, str] = {
 
 
 class Composer(QFrame):
-    """The text field, its hint, and the Send button that is Stop while something is under way."""
+    """The text field, attached files, and the Send button that is Stop while something is under way."""
 
-    submitted = Signal(str)
+    submitted = Signal(str, object)
+    """The text and the attached `TextFile`s."""
     stop_requested = Signal()
+    text_changed = Signal(str)
+    files_changed = Signal(object)
+    """The attached `TextFile`s."""
+    attach_requested = Signal()
+    files_dropped = Signal(object)
+    """`Path`s that were dropped or pasted."""
+    edit_last_requested = Signal()
+    edit_cancelled = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,6 +47,12 @@ class Composer(QFrame):
         self.field.submitted.connect(self._submit)
         self.field.focus_changed.connect(lambda on: set_style_property(self, "active", on))
         self.field.textChanged.connect(self._refresh)
+        self.field.textChanged.connect(lambda: self.text_changed.emit(self.field.toPlainText()))
+        self.field.files_inserted.connect(self.files_dropped)
+        self.field.up_pressed.connect(self.edit_last_requested)
+        self.attachments = AttachmentRow()
+        self.attachments.changed.connect(self._refresh)
+        self.attachments.changed.connect(lambda: self.files_changed.emit(self.attachments.files))
         self.setFocusProxy(self.field)
         self._state = State.IDLE
         self._accepts = True
@@ -46,39 +64,87 @@ class Composer(QFrame):
         self._force.setSingleShot(True)
         self._force.setInterval(_FORCE_AFTER_MS)
         self._force.timeout.connect(self._refresh)
-        texts = QVBoxLayout()
-        texts.setSpacing(4)
-        texts.addWidget(self.field)
-        self._hint = ElidedLabel("muted")
-        self._hint.setIndent(_FIELD_MARGIN)
-        texts.addWidget(self._hint)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(18, 12, 12, 10)
-        layout.setSpacing(12)
-        layout.addLayout(texts, 1)
-        layout.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
+        self.attach = QPushButton("Attach")
+        set_kind(self.attach, "quiet")
+        self.attach.setAccessibleName("Attach a text file")
+        self.attach.setToolTip("Attach a text file (Ctrl+O); files can be dropped on the window too")
+        self.attach.clicked.connect(self.attach_requested)
+        self._editing = self._make_editing()
+        self._lay_out()
         self.set_send_key("enter")
 
     def set_send_key(self, key: SendKey) -> None:
         """Which key sends the message; the other one begins a new line."""
         self.field.send_key = key
         keys = _HINTS[key]
-        self._hint.set_full_text(keys.replace("Ctrl+", "Command+") if sys.platform == "darwin" else keys)
+        self._keys = keys.replace("Ctrl+", "Command+") if sys.platform == "darwin" else keys
+        self._fit_hint()
         self._refresh()
+
+    def _make_editing(self) -> QFrame:
+        """The line that says that a message is edited."""
+        line = QFrame()
+        layout = QHBoxLayout(line)
+        layout.setContentsMargins(_FIELD_MARGIN, 0, 0, 0)
+        layout.addWidget(label("Editing your message", "strong"), 1)
+        self.cancel_edit = QPushButton("Cancel")
+        set_kind(self.cancel_edit, "quiet")
+        self.cancel_edit.setToolTip("Leave the message as it is (Esc)")
+        self.cancel_edit.clicked.connect(self.edit_cancelled)
+        layout.addWidget(self.cancel_edit)
+        line.hide()
+        return line
+
+    def _lay_out(self) -> None:
+        self._hint = label("", "muted")
+        self._hint.setIndent(_FIELD_MARGIN)
+        below = QHBoxLayout()
+        below.setSpacing(12)
+        below.addWidget(self._hint, 1)
+        below.addStretch(0)
+        below.addWidget(self.attach)
+        below.addWidget(self.button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 12, 10)
+        layout.setSpacing(4)
+        for widget in (self._editing, self.attachments, self.field):
+            layout.addWidget(widget)
+        layout.addLayout(below)
+
+    @property
+    def is_editing(self) -> bool:
+        """Whether a message is being edited."""
+        return self._editing.isVisibleTo(self)
+
+    def set_editing(self, on: bool) -> None:
+        """Say that a message is being edited, or not any more."""
+        self._editing.setVisible(on)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The hint is left out where it would be cut off."""
+        super().resizeEvent(event)
+        self._fit_hint()
+
+    def _fit_hint(self) -> None:
+        needed = self.fontMetrics().horizontalAdvance(self._keys) + self.attach.sizeHint().width()
+        self._hint.setText(self._keys if self.width() > needed + self.button.sizeHint().width() + _SPACES else "")
 
     def set_state(self, state: State, accepts_message: bool) -> None:
         """Follow the chat's state. What takes no message can be stopped."""
+        was_stopping = self._state is State.STOPPING
         self._state = state
         self._accepts = accepts_message
-        if state is State.STOPPING:
-            self._force.start()
-        else:
+        if state is not State.STOPPING:
             self._force.stop()
+        elif not was_stopping:
+            self._force.start()
         self._refresh()
 
     def set_text(self, text: str) -> None:
-        """Put text into the field."""
-        self.field.setPlainText(text)
+        """Put text into the field, the cursor behind it."""
+        if text != self.field.toPlainText():
+            self.field.setPlainText(text)
+            self.field.moveCursor(QTextCursor.MoveOperation.End)
 
     def _on_button(self) -> None:
         if self._offers_stop():
@@ -91,10 +157,14 @@ class Composer(QFrame):
         return not self._accepts
 
     def _submit(self) -> None:
-        text = self.field.toPlainText()
-        if self._accepts and text.strip():
+        text, files = self.field.toPlainText(), self.attachments.files
+        if self._accepts and self._has_content():
             self.field.clear()
-            self.submitted.emit(text)
+            self.attachments.set_files(())
+            self.submitted.emit(text, files)
+
+    def _has_content(self) -> bool:
+        return bool(self.field.toPlainText().strip() or self.attachments.files)
 
     def _refresh(self) -> None:
         stopping = self._state is State.STOPPING
@@ -105,8 +175,8 @@ class Composer(QFrame):
             name, tip = f"{text} the answer", "Stop (Esc)"
         else:
             text, kind = "Send", "primary"
-            enabled = bool(self.field.toPlainText().strip())
-            name, tip = "Send the message", f"Send ({self._hint.full_text().partition(' sends')[0]})"
+            enabled = self._has_content()
+            name, tip = "Send the message", f"Send ({self._keys.partition(' sends')[0]})"
         self.button.setText(text)
         self.button.setEnabled(enabled)
         self.button.setAccessibleName(name)
@@ -118,6 +188,10 @@ class MessageField(QPlainTextEdit):
     """A plain text field of one to eight lines."""
 
     submitted = Signal()
+    up_pressed = Signal()
+    """The arrow, in an empty field."""
+    files_inserted = Signal(object)
+    """`Path`s."""
     focus_changed = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -138,7 +212,9 @@ class MessageField(QPlainTextEdit):
         composing = bool(self.textCursor().block().layout().preeditAreaText())
         control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
         shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-        if not enter:
+        if event.key() == Qt.Key.Key_Up and not composing and not self.toPlainText():
+            self.up_pressed.emit()
+        elif not enter:
             super().keyPressEvent(event)
         elif composing:
             return
@@ -147,6 +223,13 @@ class MessageField(QPlainTextEdit):
         else:
             self.textCursor().insertBlock()
             self.ensureCursorVisible()
+
+    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802
+        """Files are attached, text is inserted."""
+        if paths := files_in(source):
+            self.files_inserted.emit(paths)
+        else:
+            super().insertFromMimeData(source)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         """Tell the frame."""
@@ -168,3 +251,8 @@ class MessageField(QPlainTextEdit):
         height = math.ceil(min(max(needed, spacing), _MOST_LINES * spacing)) + 8
         if height != self.height():
             self.setFixedHeight(height)
+
+
+def files_in(data: QMimeData) -> tuple[Path, ...]:
+    """The files of this disk that are dropped or pasted."""
+    return tuple(Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile())

@@ -17,6 +17,7 @@ from app.chat.answer import AnswerView
 from app.chat.bubble import Bubble
 from app.chat.code import CodeView
 from app.chat.entry import Entry
+from app.chat.message_bar import MessageBars
 from app.chat.place import Place
 from app.chat.welcome import Welcome
 from app.theme import BODY_PX, COLUMN_WIDTH
@@ -53,6 +54,7 @@ class Transcript(QScrollArea):
         self._token_colors = False
         self._unbuilt: list[Entry] = []
         self._code_views: list[CodeView] = []
+        self.bars = MessageBars(self)
         self._more = QTimer(self)
         self._more.setInterval(0)
         self._more.timeout.connect(self._build_more)
@@ -94,7 +96,7 @@ class Transcript(QScrollArea):
     def add_user_message(self, text: str, message_id: int | None = None) -> None:
         """Show what the user asked, and go to it."""
         self._welcome.hide()
-        self._add(Bubble(text, message_id), len(self._messages))
+        self._add(self._bubble(text, message_id), len(self._messages))
         self._settle()
         self.scroll_to_end()
         self._build_more()
@@ -107,9 +109,11 @@ class Transcript(QScrollArea):
         self._settle()
         return self._answer
 
-    def end_answer(self, figures: str, problem: str = "") -> None:
+    def end_answer(self, figures: str, problem: str = "", message_id: int | None = None) -> None:
         """The latest answer has ended."""
         if self._answer is not None:
+            if message_id is not None:
+                self._answer.add_bar(self.bars.make(message_id))
             self._answer.finish(figures, problem)
 
     def clear(self) -> None:
@@ -191,12 +195,20 @@ class Transcript(QScrollArea):
             return
         entry = self._unbuilt.pop()
         if entry.role == "user":
-            self._add(Bubble(entry.text, entry.message_id), 0)
+            self._add(self._bubble(entry.text, entry.message_id), 0)
             return
         answer = AnswerView(entry)
+        if entry.message_id is not None:
+            answer.add_bar(self.bars.make(entry.message_id))
         if self._answer is None:
             self._answer = answer
         self._add(answer, 0)
+
+    def _bubble(self, text: str, message_id: int | None) -> Bubble:
+        bubble = Bubble(text)
+        if message_id is not None:
+            bubble.add_bar(self.bars.make(message_id))
+        return bubble
 
     # ------------------------------------------------------------------ layout
 

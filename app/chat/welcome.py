@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.widgets import label, set_kind
 
@@ -14,6 +15,7 @@ SUGGESTIONS = (
 )
 _SENTENCE = "A small draft model proposes, the target checks: the same answer in fewer steps."
 _WIDTH = 440
+_PADDING = 32
 
 
 class Welcome(QWidget):
@@ -27,18 +29,43 @@ class Welcome(QWidget):
         layout.setSpacing(10)
         layout.addStretch(2)
         title = label("What would you like to know?", "title")
+        title.setWordWrap(True)
         title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         layout.addWidget(title)
-        text = label("A small draft model proposes, the target checks: the same answer in fewer steps.", "muted", True)
+        text = label(_SENTENCE, "muted", wraps=True)
         text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         layout.addWidget(text)
         layout.addSpacing(14)
         self.buttons: list[QPushButton] = []
         for suggestion in SUGGESTIONS:
-            button = QPushButton(suggestion)
-            set_kind(button, "suggestion")
-            button.setFixedWidth(_WIDTH)
+            button = _Suggestion(suggestion)
             button.clicked.connect(lambda _checked, text=suggestion: self.suggestion_chosen.emit(text))
             self.buttons.append(button)
-            layout.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
+            row = QHBoxLayout()
+            row.addStretch(1)
+            row.addWidget(button, 1000)
+            row.addStretch(1)
+            layout.addLayout(row)
         layout.addStretch(3)
+
+
+class _Suggestion(QPushButton):
+    """Gives way where the window is narrow: the text then ends in an ellipsis."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        set_kind(self, "suggestion")
+        self._full = text
+        self.setAccessibleName(text)
+        self.setMaximumWidth(_WIDTH)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Room for a few words."""
+        return QSize(160, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Show what fits."""
+        super().resizeEvent(event)
+        room = self.width() - _PADDING
+        self.setText(self.fontMetrics().elidedText(self._full, Qt.TextElideMode.ElideRight, room))
+        self.setToolTip("" if self.text() == self._full else self._full)

@@ -88,11 +88,10 @@ class ModeSelector(ComboBox):
         self.setCurrentIndex(self._modes.index(mode))
         self._on_activated(self.currentIndex())
 
-    def prefer(self, mode: Mode) -> None:
-        """Choose a mode, now or as soon as a pair has it."""
+    def show_mode(self, mode: Mode) -> None:
+        """Show what a chat was told earlier; nobody is told."""
         self._chosen = mode
         self._fill()
-        self.mode_chosen.emit(mode)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Room for the modes' names; the reasons have theirs in the list."""

@@ -10,7 +10,6 @@ from app.main_window import MainWindow
 from app.settings.model import SettingsModel
 from app.tasks import Tasks
 from app.theme import PANEL_WIDTH, Theme, scaled
-from core.protocol import GenerateOptions
 
 READ_WHEN_NEEDED = frozenset({"pair", "kernels_limit_gb", "menu_bar", "notify", "ask_before_quitting"})
 """Settings without an effect of their own here: whoever acts by them reads them then."""
@@ -34,17 +33,21 @@ class Effects(QObject):
             self._set_sizes: ("text_px", "code_px"),
             self._set_simple: ("simple",),
             self._set_send_key: ("send_key",),
-            self._set_options: ("system_prompt", "temperature", "max_tokens"),
-            self._set_mode: ("mode",),
-            self._end_engine: ("context_limit", "kernels_folder", "target_threads", "draft_threads"),
-            self._renew_picker: ("hub_endpoint", "proxy", "models_folder"),
+            self._set_chats: ("system_prompt", "temperature", "max_tokens", "mode"),
+            self._end_engine: (
+                "context_limit",
+                "kernels_folder",
+                "prefix_cache_mb",
+                "target_threads",
+                "draft_threads",
+            ),
+            self._renew_picker: ("hub_endpoint", "proxy", "offline", "models_folder"),
         }
         self.effects = {name: effect for effect, names in effects.items() for name in names}
         """By the setting's name."""
-        for effect in (self._set_sizes, self._set_simple, self._set_send_key, self._set_options, self._set_mode):
+        for effect in (self._set_sizes, self._set_simple, self._set_send_key, self._set_chats):
             effect()
         settings.changed.connect(self._on_changed)
-        window.generation.cleared.connect(self._set_mode)
         # Queued, so that the chat has settled before the next thing begins.
         window.generation.state_changed.connect(self._on_state, Qt.ConnectionType.QueuedConnection)
 
@@ -73,13 +76,8 @@ class Effects(QObject):
     def _set_send_key(self) -> None:
         self._window.composer.set_send_key(self._settings.values.send_key)
 
-    def _set_options(self) -> None:
-        values, chat = self._settings.values, self._window.generation
-        chat.system_prompt = values.system_prompt
-        chat.options = GenerateOptions(temperature=values.temperature, max_tokens=values.max_tokens)
-
-    def _set_mode(self) -> None:
-        self._window.mode_selector.prefer(self._settings.values.mode)
+    def _set_chats(self) -> None:
+        self._window.chats.use_settings(self._settings.values)
 
     def _renew_picker(self) -> None:
         self._tasks.start(self._window.renew_picker())

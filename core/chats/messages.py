@@ -10,6 +10,7 @@ import sqlite3
 from collections import defaultdict
 
 from core.chats import database, rows
+from core.chats.attach import typed_text
 from core.chats.database import Database
 from core.chats.model import Attachment, EndState, Figures, Message, Role, State
 from core.chats.text import automatic_title, storable
@@ -74,7 +75,8 @@ class Messages:
             number = rows.insert_message(connection, chat_id, message, None)
             _choose(connection, number)
             if parent_id is None and chat.title_is_automatic:
-                connection.execute("UPDATE chats SET title = ? WHERE id = ?", (automatic_title(content), chat_id))
+                title = automatic_title(typed_text(content, attachments) or content)
+                connection.execute("UPDATE chats SET title = ? WHERE id = ?", (title, chat_id))
             _touch(connection, chat_id)
             return _get(connection, number)
 

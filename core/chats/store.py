@@ -7,9 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from core.chats import database, rows
+from core.chats.attach import typed_text
 from core.chats.database import Aside, Database
 from core.chats.messages import Messages
-from core.chats.model import Chat, ChatOptions, ChatSummary, Hit, Piece
+from core.chats.model import Attachment, Chat, ChatOptions, ChatSummary, Hit, Piece
 from core.chats.text import automatic_title, storable
 from core.chats.words import FOUND_BEGINS, FOUND_ENDS, pieces, query
 from core.errors import CorruptChats
@@ -174,8 +175,11 @@ class ChatStore:
 
 
 def _title_of(connection: sqlite3.Connection, root: int | None) -> str:
-    row = connection.execute("SELECT content FROM messages WHERE id = ?", (root,)).fetchone()
-    return automatic_title(row[0]) if row else ""
+    row = connection.execute("SELECT content, attachments FROM messages WHERE id = ?", (root,)).fetchone()
+    if row is None:
+        return ""
+    files = rows.from_json(row[1], tuple[Attachment, ...]) or ()
+    return automatic_title(typed_text(row[0], files) or row[0])
 
 
 def _add_messages_found(connection: sqlite3.Connection, wanted: str, limit: int, hits: dict[int, Hit]) -> None:

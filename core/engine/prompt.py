@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from core.engine.thinking import CLOSE, OPEN
 from core.engine.tokenizer import Tokenizer
 from core.protocol import ChatMessage
 
@@ -24,19 +25,23 @@ class Prompt:
 def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prompt:
     """Render the chat template and encode the result.
 
-    A control token's spelling inside a message's content stays plain text; only the template writes control
-    tokens. Raises `BadRequest` and `UnsupportedModel` as `Tokenizer.render_chat` does.
+    An answer at the end is one to be continued: the prompt ends with its text. A control token's spelling inside a
+    message's content stays plain text; only the template writes control tokens. Raises `BadRequest` and
+    `UnsupportedModel` as `Tokenizer.render_chat` does.
     """
     # Templates trim, split and join contents, so borders round a content would not survive. Instead each control
     # token's spelling in a content is interrupted by a mark, which goes wherever the template puts the text.
     mark = _unused_character([tokenizer.chat_template or "", *(message.content for message in messages)])
     contents = [_interrupt(tokenizer, message.content, mark) for message in messages]
+    begun = contents.pop() if messages and messages[-1].role == "assistant" else ""
     rendered = tokenizer.render_chat(
-        [{"role": message.role, "content": content} for message, content in zip(messages, contents, strict=True)]
+        [{"role": message.role, "content": content} for message, content in zip(messages, contents, strict=False)]
     )
+    if begun:  # its thinking is over
+        rendered += f"\n{CLOSE}\n\n{begun}" if rendered.rstrip().endswith(OPEN) else begun
     text = rendered.replace(mark, "")
     ids = tokenizer.encode(text, parse_special=True) if text == rendered else _encode(tokenizer, rendered, mark)
-    return Prompt(tuple(ids), text, text.rstrip().endswith("<think>"))
+    return Prompt(tuple(ids), text, not begun and text.rstrip().endswith(OPEN))
 
 
 def shared_beginning(tokenizer: Tokenizer, messages: Sequence[ChatMessage], prompt: Sequence[int]) -> int:

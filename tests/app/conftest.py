@@ -91,7 +91,7 @@ def open_window(qtbot: QtBot, loop: asyncio.AbstractEventLoop) -> Iterator[OpenW
         window = MainWindow(Engine(command or stand_in(*options)), choose_pair, sources)
         opened.append(window)
         window.show()
-        window.generation.load()
+        window.start()
         return window
 
     yield open_

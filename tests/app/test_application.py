@@ -33,7 +33,7 @@ DRIVER = textwrap.dedent(
             print(what, self._engine.worker_pid, flush=True)
 
         def once_answering(self, action):
-            self.generation.send("Hi")
+            self.composer.submitted.emit("Hi", ())
             self.generation.stepped.connect(lambda step: step.tokens_so_far == 1 and action())
 
         def drive(self):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtCore import QCoreApplication, QMimeData, Qt, QUrl
 from PySide6.QtGui import QInputMethodEvent
 from pytestqt.qtbot import QtBot
 
@@ -11,6 +13,7 @@ from app.chat import composer as composer_module
 from app.chat.composer import Composer
 from app.generation import State
 from app.theme import Theme
+from core.chats.attach import TextFile
 
 Key = Qt.Key
 
@@ -24,7 +27,7 @@ def sent() -> list[str]:
 def composer(qtbot: QtBot, theme: Theme, sent: list[str]) -> Composer:  # noqa: ARG001
     composer = Composer()
     qtbot.addWidget(composer)
-    composer.submitted.connect(sent.append)
+    composer.submitted.connect(lambda text, _files: sent.append(text))
     composer.show()
     return composer
 
@@ -52,6 +55,41 @@ def test_shift_enter_breaks_the_line(composer: Composer, qtbot: QtBot, sent: lis
     assert sent == []
     assert composer.field.toPlainText() == "a\nb"
     assert composer.field.height() > one_line
+
+
+def test_the_arrow_up_asks_for_the_last_message_in_an_empty_field_only(composer: Composer, qtbot: QtBot) -> None:
+    asked: list[None] = []
+    composer.edit_last_requested.connect(lambda: asked.append(None))
+    compose(composer, "に")
+    qtbot.keyClick(composer.field, Key.Key_Up)
+    compose(composer, "")
+    assert asked == []
+    qtbot.keyClick(composer.field, Key.Key_Up)
+    assert len(asked) == 1
+    qtbot.keyClicks(composer.field, "text")
+    qtbot.keyClick(composer.field, Key.Key_Up)
+    assert len(asked) == 1
+
+
+def test_files_alone_can_be_sent_and_are_attached_by_paste(composer: Composer, qtbot: QtBot, sent: list[str]) -> None:
+    dropped: list[object] = []
+    composer.files_dropped.connect(dropped.append)
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile("/tmp/notes.txt"), QUrl("https://example.org/x")])
+    composer.field.insertFromMimeData(data)
+    assert dropped == [(Path("/tmp/notes.txt"),)]
+    assert composer.field.toPlainText() == ""
+    composer.attachments.add(TextFile("notes.txt", "text"))
+    qtbot.keyClick(composer.field, Key.Key_Return)
+    assert sent == [""]
+    assert composer.attachments.files == ()
+
+
+def test_the_hint_gives_way_where_the_composer_is_narrow(composer: Composer) -> None:
+    composer.resize(800, composer.height())
+    assert composer._hint.text()
+    composer.resize(300, composer.height())
+    assert composer._hint.text() == ""
 
 
 def test_enter_that_confirms_a_candidate_does_not_send(composer: Composer, qtbot: QtBot, sent: list[str]) -> None:

@@ -43,6 +43,8 @@ def window(open_window: OpenWindow, qtbot: QtBot) -> MainWindow:
     window = open_window(command=worker_command("window"), choose_pair=demo_pair)
     qtbot.waitUntil(lambda: window.pair_button.state_text in ("ready", "failed"), timeout=WAIT_MS)
     assert window.pair_button.state_text == "ready"
+    qtbot.waitUntil(lambda: not window._tasks._running)  # it has opened the chat of the test before
+    window.chats.new()
     return window
 
 
@@ -97,3 +99,20 @@ def test_stop_in_mid_answer_keeps_the_model_loaded(window: MainWindow, qtbot: Qt
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
     assert window.pair_button.state_text == "ready"
     assert window._engine.worker_pid == pid
+
+
+def test_a_stopped_answer_is_continued_where_it_ended(window: MainWindow, qtbot: QtBot) -> None:
+    ask(window, qtbot, "Count from one to thirty in words.")
+    qtbot.waitUntil(lambda: len(answered(window)) > 20, timeout=WAIT_MS)
+    window.chats.stop()
+    qtbot.waitUntil(lambda: window.chats.current.accepts_message, timeout=WAIT_MS)
+    begun = window.chats.current.path[-1]
+    window.room.proceed()
+    qtbot.waitUntil(lambda: len(answered(window)) > len(begun.content) + 20, timeout=WAIT_MS)
+    window.chats.stop()
+    qtbot.waitUntil(lambda: window.chats.current.accepts_message, timeout=WAIT_MS)
+    continued = window.chats.current.path[-1]
+    assert continued.id == begun.id
+    assert continued.content.startswith(begun.content)
+    assert continued.content == answered(window)
+    assert not continued.content[len(begun.content) :].startswith(begun.content[:10])  # it did not begin anew

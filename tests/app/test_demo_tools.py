@@ -55,7 +55,7 @@ def test_the_timeline_shows_what_both_devices_did_in_mirror_mode(
     window.generation.stepped.connect(steps.append)
     window.generation.answer_ended.connect(lambda answer: ends.append(answer.done))
     window.mode_selector.choose("mirror")
-    window.generation.send("Write a Python function that adds the numbers of a list.")
+    window.chats.send("Write a Python function that adds the numbers of a list.")
     qtbot.waitUntil(lambda: bool(ends), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
     record, panel = window._model.record, window.panel
@@ -88,7 +88,7 @@ def test_a_race_on_the_demo_pair_gives_the_same_text(window: MainWindow, qtbot: 
         race.skip.click()
         assert race.verdict.text().startswith(f"Same text: {len(race._model.left.token_ids)} tokens")
         assert race._model.left.token_ids == list(race._model.left.done.token_ids)  # type: ignore[union-attr]
-    window.generation.send("Say hello.")
+    window.chats.send("Say hello.")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
 
 

@@ -1,7 +1,8 @@
-"""The state machine of a chat, against a real child process."""
+"""The engine's work for chats, against a real child process."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -12,11 +13,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.engine import PairState
-from app.generation import Answer, Generation, State
+from app.generation import Answering, Ending, Generation, State
 from core.errors import DemoTargetMissing
 from core.pairs import Pair
 from core.protocol import ChatMessage
-from helpers.window import PAIR, WAIT_MS, MakeGeneration
+from helpers.window import PAIR, WAIT_MS, MakeGeneration, ask
 
 LONG = " ".join(f"word{number}" for number in range(400))
 SLOW_PHASES = {
@@ -28,12 +29,12 @@ SLOW_PHASES = {
 
 
 class Recorder:
-    """Everything a chat tells, in order."""
+    """Everything that is told, in order."""
 
     def __init__(self, generation: Generation) -> None:
         self.states: list[State] = []
         self.text = ""
-        self.answers: list[Answer] = []
+        self.answers: list[Answering] = []
         self.problems: list[str] = []
         self.started = 0
         self.generation = generation
@@ -46,8 +47,13 @@ class Recorder:
     def _add(self, text: str) -> None:
         self.text += text
 
-    def _start(self) -> None:
+    def _start(self, _answering: Answering) -> None:
         self.started += 1
+
+
+def ending(answering: Answering) -> Ending:
+    assert answering.ending is not None
+    return answering.ending
 
 
 def wait_for(qtbot: QtBot, generation: Generation, *states: State) -> None:
@@ -75,45 +81,116 @@ def pid(generation: Generation) -> int:
 def test_load_and_answer_go_through_the_states(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation, recorder = loaded(make_generation, qtbot, "--answer", "Hello there, friend.\n")
     assert status(generation) is PairState.READY
-    assert generation.send("Hi")
+    answering = ask(generation)
+    assert generation.current is answering
     wait_for(qtbot, generation, State.IDLE)
     assert recorder.states == [State.LOADING, State.IDLE, State.PREFILL, State.ANSWERING, State.IDLE]
-    assert recorder.text == "Hello there, friend.\n"
-    assert recorder.answers[0].done is not None
-    assert recorder.answers[0].done.mode == "auto"
-    assert generation.conversation.messages == (
-        ChatMessage("user", "Hi"),
-        ChatMessage("assistant", "Hello there, friend.\n"),
-    )
+    assert recorder.text == answering.text == "Hello there, friend.\n"
+    assert recorder.answers == [answering]
+    assert ending(answering).state == "complete"
+    done = ending(answering).done
+    assert done is not None
+    assert done.mode == "auto"
+    assert generation.current is None
 
 
-def test_the_whole_conversation_is_sent_each_time(make_generation: MakeGeneration, qtbot: QtBot) -> None:
-    generation, recorder = loaded(make_generation, qtbot, "--echo")
-    for text in ("One", "Two"):
-        generation.send(text)
-        wait_for(qtbot, generation, State.IDLE)
-    assert recorder.answers[1].text == "user: One\n\nassistant: user: One\n\nuser: Two"
+def test_the_text_of_a_continued_answer_grows(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+    generation, recorder = loaded(make_generation, qtbot, "--answer", " and the rest.")
+    answering = Answering((ChatMessage("user", "Hi"), ChatMessage("assistant", "The begin")), text="The begin")
+    generation.ask(answering)
+    wait_for(qtbot, generation, State.IDLE)
+    assert answering.text == "The begin and the rest."
+    assert answering.new_text == recorder.text == " and the rest."
 
 
-def test_a_message_sent_while_loading_waits_for_it(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+def test_a_question_asked_while_loading_waits_for_it(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation = make_generation("--load-s", "0.3", "--answer", "Late.")
     recorder = Recorder(generation)
     generation.load()
-    assert generation.send("Hi")
+    answering = ask(generation)
     assert recorder.started == 1
-    assert not generation.accepts_message
-    assert not generation.send("Hi again")
+    assert generation.state_of(answering) is State.LOADING
     wait_for(qtbot, generation, State.IDLE)
     assert recorder.states == [State.LOADING, State.PREFILL, State.ANSWERING, State.IDLE]
     assert recorder.text == "Late."
 
 
-def test_no_message_is_taken_while_an_answer_is_written(make_generation: MakeGeneration, qtbot: QtBot) -> None:
-    generation, _ = loaded(make_generation, qtbot, "--answer", LONG, "--steps-per-second", "20")
-    generation.send("Hi")
-    wait_for(qtbot, generation, State.ANSWERING)
-    assert not generation.send("And?")
-    assert not generation.send("   ")
+def test_questions_are_answered_one_after_the_other(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+    generation, recorder = loaded(make_generation, qtbot, "--echo")
+    first, second = ask(generation, "One"), ask(generation, "Two")
+    assert generation.state_of(first) is State.PREFILL
+    assert generation.state_of(second) is State.WAITING
+    qtbot.waitUntil(lambda: len(recorder.answers) == 2, timeout=WAIT_MS)
+    assert (first.text, second.text) == ("user: One", "user: Two")
+    assert recorder.answers == [first, second]
+    assert recorder.started == 2
+    wait_for(qtbot, generation, State.IDLE)
+
+
+def test_a_question_that_waits_can_be_taken_back(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+    generation, recorder = loaded(make_generation, qtbot, "--answer", LONG, "--steps-per-second", "300")
+    first, second = ask(generation), ask(generation)
+    generation.stop(second)
+    assert ending(second) == Ending("stopped")
+    assert generation.state is not State.STOPPING
+    generation.stop(second)  # again: it is over, and the first goes on
+    wait_for(qtbot, generation, State.IDLE)
+    assert first.text == LONG
+    assert recorder.answers == [second, first]
+
+
+def test_a_load_that_fails_fails_all_that_wait_for_it(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+    generation = make_generation("--fail-load")
+    recorder = Recorder(generation)
+    answers = [ask(generation), ask(generation), ask(generation)]
+    wait_for(qtbot, generation, State.FAILED)
+    assert [ending(answering).state for answering in answers] == ["failed"] * 3
+    assert recorder.problems == ["UnreadableModel"]
+
+
+def test_a_crash_fails_one_answer_and_the_next_is_given(
+    make_generation: MakeGeneration, qtbot: QtBot, tmp_path: Path
+) -> None:
+    crash = ("--die-after-steps", "3", "--once", str(tmp_path / "crashed"))
+    generation, recorder = loaded(make_generation, qtbot, "--answer", LONG, *crash)
+    first, second = ask(generation), ask(generation)
+    qtbot.waitUntil(lambda: len(recorder.answers) == 2, timeout=WAIT_MS)
+    assert ending(first).state == "failed"
+    assert LONG.startswith(first.text)
+    assert first.text
+    assert second.text == LONG
+    assert recorder.problems == ["WorkerDied"]
+    wait_for(qtbot, generation, State.IDLE)
+
+
+def test_a_stop_of_the_load_takes_all_that_wait_along(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+    generation = make_generation("--load-s", "30")
+    answers = [ask(generation), ask(generation)]
+    generation.stop()
+    wait_for(qtbot, generation, State.IDLE)
+    assert [ending(answering) for answering in answers] == [Ending("stopped")] * 2
+
+
+def test_a_question_stopped_while_loading_leaves_the_load_to_the_others(
+    make_generation: MakeGeneration, qtbot: QtBot
+) -> None:
+    generation = make_generation("--load-s", "0.3", "--echo")
+    first, second = ask(generation, "One"), ask(generation, "Two")
+    generation.stop(first)
+    assert generation.state is State.LOADING
+    wait_for(qtbot, generation, State.IDLE)
+    assert ending(first) == Ending("stopped")
+    assert second.text == "user: Two"
+
+
+def test_what_is_asked_while_a_load_stops_is_answered(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+    generation = make_generation("--load-s", "0.3", "--echo")
+    generation.load()
+    generation.stop()
+    answering = ask(generation, "Still")
+    qtbot.waitUntil(lambda: answering.ending is not None, timeout=WAIT_MS)
+    assert answering.text == "user: Still"
+    wait_for(qtbot, generation, State.IDLE)
 
 
 @pytest.mark.parametrize("phase", SLOW_PHASES)
@@ -122,7 +199,7 @@ def test_stop_works_in_every_phase_and_the_next_message_works(
 ) -> None:
     generation = make_generation(*SLOW_PHASES[phase])
     recorder = Recorder(generation)
-    generation.send("Hi")
+    ask(generation)
     if phase == "before the first token":
         wait_for(qtbot, generation, State.PREFILL)
     if phase == "in mid answer":
@@ -132,15 +209,11 @@ def test_stop_works_in_every_phase_and_the_next_message_works(
     wait_for(qtbot, generation, State.IDLE)
     assert recorder.problems == []
     assert len(recorder.answers) == 1
-    assert recorder.answers[0].problem is None
-    kept = generation.conversation.messages
-    if phase == "in mid answer":
-        assert kept[1] == ChatMessage("assistant", recorder.text)
-        assert LONG.startswith(recorder.text)
-    else:
-        assert kept == (ChatMessage("user", "Hi"),)
+    assert ending(recorder.answers[0]).state == "stopped"
+    assert recorder.answers[0].text == recorder.text
+    assert LONG.startswith(recorder.text)
     worker = pid(generation)
-    assert generation.send("Again")
+    ask(generation, "Again")
     qtbot.waitUntil(lambda: generation.state in (State.LOADING, State.PREFILL, State.ANSWERING), timeout=WAIT_MS)
     assert pid(generation) == worker
 
@@ -151,10 +224,10 @@ def test_a_stop_while_loading_with_a_message_waiting_drops_the_answer(
     generation = make_generation("--load-s", "30")
     recorder = Recorder(generation)
     generation.load()
-    generation.send("Hi")
+    ask(generation)
     generation.stop()
     wait_for(qtbot, generation, State.IDLE)
-    assert recorder.answers == [Answer("")]
+    assert [ending(answer) for answer in recorder.answers] == [Ending("stopped")]
     assert status(generation) is PairState.NOT_READY
 
 
@@ -162,46 +235,43 @@ def test_a_worker_killed_in_mid_answer_is_told_and_the_text_so_far_is_kept(
     make_generation: MakeGeneration, qtbot: QtBot
 ) -> None:
     generation, recorder = loaded(make_generation, qtbot, "--answer", LONG, "--steps-per-second", "50")
-    generation.send("Hi")
+    ask(generation)
     qtbot.waitUntil(lambda: len(recorder.text) > 50, timeout=WAIT_MS)
     first = pid(generation)
     os.kill(first, signal.SIGKILL)
     wait_for(qtbot, generation, State.FAILED)
     assert recorder.problems == ["WorkerDied"]
     answer = recorder.answers[0]
-    assert answer.problem is not None
-    assert "SIGKILL" in answer.problem.sentence
+    problem = ending(answer).problem
+    assert problem is not None
+    assert "SIGKILL" in problem.sentence
     assert answer.text == recorder.text
     assert LONG.startswith(answer.text)
     assert status(generation) is PairState.NOT_READY
 
-    assert generation.send("Go on")
+    ask(generation, "Go on")
     wait_for(qtbot, generation, State.ANSWERING)
     assert pid(generation) != first
-    assert [message.role for message in generation.conversation.messages] == ["user", "assistant", "user"]
-
-
-def test_retry_after_a_crash_answers_the_same_question_again(
-    make_generation: MakeGeneration, qtbot: QtBot, tmp_path: Path
-) -> None:
-    crash = ("--die-after-steps", "3", "--once", str(tmp_path / "crashed"))
-    generation, recorder = loaded(make_generation, qtbot, "--answer", LONG, *crash)
-    generation.send("Hi")
-    wait_for(qtbot, generation, State.FAILED)
-    assert recorder.answers[0].text
-    generation.retry()
-    wait_for(qtbot, generation, State.IDLE, State.FAILED)
-    assert recorder.answers[1].text == LONG
-    assert generation.conversation.messages == (ChatMessage("user", "Hi"), ChatMessage("assistant", LONG))
 
 
 def test_a_worker_that_dies_at_once_fails_the_load(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation = make_generation("--die-at-start")
     recorder = Recorder(generation)
-    generation.send("Hi")
+    ask(generation)
     wait_for(qtbot, generation, State.FAILED)
     assert recorder.problems == ["WorkerDied"]
     assert status(generation) is PairState.FAILED
+
+
+def test_closing_ends_answers_as_interrupted(
+    make_generation: MakeGeneration, qtbot: QtBot, loop: asyncio.AbstractEventLoop
+) -> None:
+    generation, _ = loaded(make_generation, qtbot, "--answer", LONG, "--steps-per-second", "20")
+    first, second = ask(generation), ask(generation)
+    wait_for(qtbot, generation, State.ANSWERING)
+    task = loop.create_task(generation.close())
+    qtbot.waitUntil(task.done, timeout=WAIT_MS)
+    assert [ending(first), ending(second)] == [Ending("interrupted")] * 2
 
 
 def test_a_pair_that_cannot_load_says_why_and_can_be_tried_again(make_generation: MakeGeneration, qtbot: QtBot) -> None:
@@ -214,14 +284,14 @@ def test_a_pair_that_cannot_load_says_why_and_can_be_tried_again(make_generation
     problem = generation._engine.status.problem
     assert problem is not None
     assert problem.sentence == "The target's file is cut off."
-    generation.retry()
+    generation.load()
     assert generation.state is State.LOADING
     wait_for(qtbot, generation, State.FAILED)
 
 
 def test_a_refused_request_leaves_the_pair_ready(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation, recorder = loaded(make_generation, qtbot, "--fail-generate")
-    generation.send("Hi")
+    ask(generation)
     wait_for(qtbot, generation, State.FAILED)
     assert recorder.problems == ["PromptTooLong"]
     assert status(generation) is PairState.READY
@@ -241,46 +311,15 @@ def test_without_a_pair_the_load_fails_with_the_reason(make_generation: MakeGene
     wait_for(qtbot, generation, State.FAILED)
     assert recorder.problems == ["DemoTargetMissing"]
     found.append(PAIR)
-    generation.retry()
-    wait_for(qtbot, generation, State.IDLE)
-    assert status(generation) is PairState.READY
-
-
-@pytest.mark.parametrize("options", [(), ("--prefill-s", "30"), ("--answer", LONG, "--steps-per-second", "20")])
-def test_clear_drops_the_answer_under_way(
-    make_generation: MakeGeneration, qtbot: QtBot, options: tuple[str, ...]
-) -> None:
-    generation, recorder = loaded(make_generation, qtbot, *options)
-    generation.send("Hi")
-    if "--answer" in options:
-        wait_for(qtbot, generation, State.ANSWERING)
-    generation.clear()
-    shown = recorder.text
-    steps: list[object] = []
-    generation.stepped.connect(steps.append)
-    wait_for(qtbot, generation, State.IDLE)
-    assert generation.conversation.messages == ()
-    assert recorder.answers == []
-    assert recorder.text == shown
-    assert steps == []
-    assert status(generation) is PairState.READY
-
-
-def test_clear_while_loading_goes_on_loading(make_generation: MakeGeneration, qtbot: QtBot) -> None:
-    generation = make_generation("--load-s", "0.3")
-    recorder = Recorder(generation)
     generation.load()
-    generation.send("Hi")
-    generation.clear()
     wait_for(qtbot, generation, State.IDLE)
-    assert recorder.states == [State.LOADING, State.IDLE]
     assert status(generation) is PairState.READY
 
 
 def test_an_engine_that_does_not_heed_a_stop_is_ended_by_force(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation, recorder = loaded(make_generation, qtbot, "--answer", LONG, "--steps-per-second", "5", "--deaf")
     worker = pid(generation)
-    generation.send("Hi")
+    ask(generation)
     wait_for(qtbot, generation, State.ANSWERING)
     generation.stop()
     generation.stop()
@@ -300,7 +339,7 @@ def test_an_idle_worker_that_is_killed_shows_as_not_ready_and_the_next_message_w
     os.kill(pid(generation), signal.SIGKILL)
     qtbot.waitUntil(lambda: status(generation) is PairState.NOT_READY, timeout=WAIT_MS)
     assert memories[-1] is None
-    generation.send("Hi")
+    ask(generation)
     wait_for(qtbot, generation, State.ANSWERING, State.IDLE)
     assert recorder.problems == []
 
@@ -310,40 +349,39 @@ def test_unload_frees_the_pair_and_the_next_message_loads_it(make_generation: Ma
     generation.unload()
     wait_for(qtbot, generation, State.IDLE)
     assert status(generation) is PairState.NOT_READY
-    generation.send("Hi")
+    ask(generation)
     wait_for(qtbot, generation, State.IDLE)
-    assert recorder.answers[0].done is not None
+    assert ending(recorder.answers[0]).done is not None
 
 
 def test_a_mode_that_the_pair_lacks_falls_back_to_one_it_has(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation, recorder = loaded(make_generation, qtbot, "--no-draft")
-    generation.set_mode("gpu")
-    generation.send("Hi")
+    ask(generation, mode="gpu")
     wait_for(qtbot, generation, State.IDLE)
-    assert recorder.answers[0].done is not None
-    assert recorder.answers[0].done.mode == "plain"
+    done = ending(recorder.answers[0]).done
+    assert done is not None
+    assert done.mode == "plain"
 
 
 def test_the_chosen_mode_is_used(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation, recorder = loaded(make_generation, qtbot)
-    generation.set_mode("plain")
-    generation.send("Hi")
+    ask(generation, mode="plain")
     wait_for(qtbot, generation, State.IDLE)
-    assert recorder.answers[0].done is not None
-    assert recorder.answers[0].done.mode == "plain"
+    done = ending(recorder.answers[0]).done
+    assert done is not None
+    assert done.mode == "plain"
 
 
-def test_thinking_is_told_apart_and_stays_out_of_the_conversation(
-    make_generation: MakeGeneration, qtbot: QtBot
-) -> None:
+def test_thinking_is_told_apart_and_stays_out_of_the_answer(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation, recorder = loaded(make_generation, qtbot, "--thinking", "Let me see.", "--answer", "Yes.")
     thoughts: list[str] = []
     generation.thinking_added.connect(thoughts.append)
-    generation.send("Is it?")
+    ask(generation, "Is it?")
     wait_for(qtbot, generation, State.IDLE)
     assert "".join(thoughts) == "Let me see."
     assert recorder.text == "Yes."
-    assert generation.conversation.messages[1].content == "Yes."
+    assert recorder.answers[0].text == "Yes."
+    assert recorder.answers[0].thinking == "Let me see."
 
 
 def test_noise_on_the_workers_error_output_breaks_nothing(
@@ -351,7 +389,7 @@ def test_noise_on_the_workers_error_output_breaks_nothing(
 ) -> None:
     caplog.set_level("INFO", logger="worker")
     generation, recorder = loaded(make_generation, qtbot, "--garbage")
-    generation.send("Hi")
+    ask(generation)
     wait_for(qtbot, generation, State.IDLE)
     assert recorder.problems == []
     assert "and a line" in caplog.text
@@ -360,7 +398,7 @@ def test_noise_on_the_workers_error_output_breaks_nothing(
 @pytest.mark.parametrize("phase", SLOW_PHASES)
 def test_closing_ends_the_worker_in_every_phase(make_generation: MakeGeneration, qtbot: QtBot, phase: str) -> None:
     generation = make_generation(*SLOW_PHASES[phase])
-    generation.send("Hi")
+    ask(generation)
     qtbot.waitUntil(lambda: generation._engine.worker_pid is not None, timeout=WAIT_MS)
     if phase == "in mid answer":
         wait_for(qtbot, generation, State.ANSWERING)

@@ -31,7 +31,8 @@ def ask(window: MainWindow, qtbot: QtBot, text: str = "Hi") -> None:
 
 
 def until(qtbot: QtBot, window: MainWindow, *states: State) -> None:
-    qtbot.waitUntil(lambda: window.generation.state in states, timeout=WAIT_MS)
+    """Wait for a state of the engine, with no question on its way to it."""
+    qtbot.waitUntil(lambda: window.generation.state in states and not window.chats.current.asking, timeout=WAIT_MS)
 
 
 def ready(window: MainWindow, qtbot: QtBot) -> MainWindow:
@@ -157,10 +158,11 @@ def test_a_new_chat_begins_empty(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = ready(open_window(*SLOW), qtbot)
     ask(window, qtbot)
     until(qtbot, window, State.ANSWERING)
+    qtbot.keyClick(window, Qt.Key.Key_Escape)
+    until(qtbot, window, State.IDLE)
     qtbot.keyClick(window, Qt.Key.Key_N, Control)
     qtbot.waitUntil(lambda: window.transcript.answer is None)
-    until(qtbot, window, State.IDLE)
-    assert window.generation.conversation.messages == ()
+    assert window.chats.current.path == ()
     assert window.panel.speed.text == "—"
 
 
@@ -168,7 +170,7 @@ def test_a_suggestion_is_asked_with_one_click(open_window: OpenWindow, qtbot: Qt
     window = ready(open_window(), qtbot)
     window.transcript._welcome.buttons[1].click()
     until(qtbot, window, State.IDLE)
-    assert window.generation.conversation.messages[0].content.startswith("Explain in simple words")
+    assert window.chats.current.path[0].content.startswith("Explain in simple words")
 
 
 def test_keys_reach_the_controls(open_window: OpenWindow, qtbot: QtBot) -> None:

@@ -35,7 +35,7 @@ def ready(around: Surroundings, qtbot: QtBot) -> MainWindow:
 
 def answering(around: Surroundings, qtbot: QtBot) -> MainWindow:
     window = ready(around, qtbot)
-    window.generation.send("Hi")
+    window.chats.send("Hi")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
     return window
 
@@ -76,7 +76,7 @@ def test_nothing_is_asked_when_idle_or_not_wanted(open_around: OpenAround, qtbot
 
 def test_a_message_that_waits_for_the_pair_is_asked_about_too(open_around: OpenAround, qtbot: QtBot) -> None:
     around = open_around({}, "--load-s", "20")
-    around._window.generation.send("Hi")
+    around._window.chats.send("Hi")
     around._window.close()
     assert around.question.box is not None
     around.question.box.close()
@@ -94,7 +94,7 @@ def test_without_a_tray_everything_works_and_nothing_is_shown(open_around: OpenA
     around.settings.set("menu_bar", False)
     around.settings.set("menu_bar", True)
     with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS):
-        window.generation.send("Hi")
+        window.chats.send("Hi")
     assert not around.tray.notify("title", "text")
 
 
@@ -195,7 +195,7 @@ def finish_hidden(around: Surroundings, qtbot: QtBot) -> None:
     window.hide()
     qtbot.waitUntil(lambda: QApplication.activeWindow() is None)
     with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS):
-        window.generation.send("my secret question")
+        window.chats.send("my secret question")
 
 
 def test_the_end_of_a_long_answer_is_told_when_the_window_is_not_used(
@@ -213,7 +213,7 @@ def test_nobody_is_told_who_sees_it_or_does_not_want_it(
     around = open_around({}, "--answer", "word")
     window = ready(around, qtbot)
     with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS):
-        window.generation.send("Hi")
+        window.chats.send("Hi")
     around.settings.set("notify", False)
     qtbot.waitUntil(lambda: not window.generation.busy, timeout=WAIT_MS)
     finish_hidden(around, qtbot)
@@ -241,7 +241,7 @@ def test_sentences_are_announced_while_an_answer_is_written(
     QAccessible.setActive(True)
     try:
         with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS):
-            window.generation.send("Hi")
+            window.chats.send("Hi")
     finally:
         QAccessible.setActive(False)
     assert said == ["One sentence.", "And another one.", "The rest", "The answer is complete."]
@@ -278,5 +278,5 @@ def test_no_record_of_a_chat_is_in_the_log(
     caplog.set_level(logging.DEBUG)
     window = ready(open_around({}, "--answer", "my secret answer"), qtbot)
     with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS):
-        window.generation.send("my secret question")
+        window.chats.send("my secret question")
     assert "secret" not in caplog.text

@@ -135,7 +135,7 @@ def test_in_the_window_they_are_the_verdicts_of_the_worker(open_window: OpenWind
     command = next(action for action in window.actions() if action.text() == "Colour tokens")
     assert command.isCheckable()
     command.trigger()
-    window.generation.send("Hi")
+    window.chats.send("Hi")
     qtbot.waitUntil(lambda: bool(steps) and window.generation.state is State.IDLE, timeout=WAIT_MS)
     answer = window.transcript.answer
     assert isinstance(answer, AnswerView)

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from app.generation import Generation
+from app.generation import Answering, Generation
 from app.main_window import MainWindow
 from core.pairs import Pair
+from core.protocol import ChatMessage, GenerateOptions, Mode
 
 STAND_IN = Path(__file__).parents[1] / "app" / "standin_worker.py"
 PAIR = Pair("Test pair", "/nowhere/target.gguf", "/nowhere/draft")
@@ -22,3 +23,10 @@ MakeGeneration = Callable[..., Generation]
 def stand_in(*options: str) -> list[str]:
     """The command that starts the stand-in worker."""
     return [sys.executable, str(STAND_IN), *options]
+
+
+def ask(generation: Generation, text: str = "Hi", mode: Mode = "auto") -> Answering:
+    """Have one message answered."""
+    answering = Answering((ChatMessage("user", text),), GenerateOptions(mode=mode))
+    generation.ask(answering)
+    return answering

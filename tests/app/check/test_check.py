@@ -127,7 +127,7 @@ def test_a_file_without_prompts_is_refused(
 def test_a_check_waits_for_no_answer_it_says_that_one_is_written(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = open_window("--answer", "word " * 200, "--steps-per-second", "20")
     dialog = opened(window, qtbot)
-    window.generation.send("Hello")
+    window.chats.send("Hello")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
     dialog.start.click()
     assert dialog.notice.sentence.text() == "An answer is under way, and the engine does one thing at a time."
@@ -145,7 +145,7 @@ def test_a_message_during_a_check_is_kept_and_can_be_tried_again(open_window: Op
     dialog = opened(window, qtbot)
     dialog.start.click()
     until(qtbot, dialog, CheckState.RUNNING)
-    window.generation.send("Hello")
+    window.chats.send("Hello")
     qtbot.waitUntil(lambda: window.generation.state is State.FAILED, timeout=WAIT_MS)
     assert "A check of the pair is under way" in window.notice.sentence.text()
     assert dialog._model.running

@@ -23,11 +23,16 @@ from core.pairs import Pair, demo_draft
 from helpers.downloads import parts
 from helpers.fake_hub import FakeHub, Repo
 from helpers.tiny_pairs import DRAFT, TARGET, draft_files, target_files, write_model
-from helpers.window import PAIR, WAIT_MS, MakeGeneration, OpenWindow
+from helpers.window import PAIR, WAIT_MS, MakeGeneration, OpenWindow, ask
 
 FIRST = "tiny-4bit"
 OTHER = Pair("Other pair", "/nowhere/other", "/nowhere/other-draft")
 LONG = " ".join(f"word{number}" for number in range(400))
+
+
+def until_answered(window: MainWindow, qtbot: QtBot, messages: int) -> None:
+    chats = window.chats
+    qtbot.waitUntil(lambda: len(chats.current.path) == messages and chats.current.accepts_message, timeout=WAIT_MS)
 
 
 @pytest.fixture
@@ -77,18 +82,22 @@ def test_the_pair_button_and_a_key_open_the_picker(open_window: OpenWindow, sour
 def test_a_ready_pair_is_loaded_and_the_chat_stays(open_window: OpenWindow, on_disk: PairSources, qtbot: QtBot) -> None:
     window = open_window("--echo", sources=lambda: on_disk)
     until_loaded(window, qtbot, PAIR.name)
-    window.generation.send("First")
-    qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
+    window.chats.send("First")
+    qtbot.waitUntil(
+        lambda: len(window.chats.current.path) == 2 and window.chats.current.accepts_message, timeout=WAIT_MS
+    )
     picker = opened(window, qtbot)
     picker._cards[FIRST].use.click()
     picker._cards[FIRST].load.click()
     assert picker.isVisible()
     until_loaded(window, qtbot, "Tiny 4-bit")
     assert not picker.isVisible(), "the chat is what the pair was chosen for"
-    assert len(window.generation.conversation.messages) == 2
-    window.generation.send("Second")
-    qtbot.waitUntil(lambda: len(window.generation.conversation.messages) == 4, timeout=WAIT_MS)
-    assert "First" in window.generation.conversation.messages[3].content
+    assert len(window.chats.current.path) == 2
+    window.chats.send("Second")
+    qtbot.waitUntil(
+        lambda: len(window.chats.current.path) == 4 and window.chats.current.accepts_message, timeout=WAIT_MS
+    )
+    assert "First" in window.chats.current.path[3].content
     qtbot.waitUntil(lambda: picker._cards[FIRST].badge.text() == "loaded", timeout=WAIT_MS)
     assert picker._cards[FIRST].use.text() == "Loaded"
     assert not picker._cards[FIRST].use.isEnabled()
@@ -169,22 +178,22 @@ def test_a_pair_chosen_while_another_loads_takes_its_place(make_generation: Make
     generation = make_generation("--load-s", "3")
     generation.load()
     qtbot.waitUntil(lambda: generation._engine.status.stage == "reading the target", timeout=WAIT_MS)
-    generation.send("Hi")
+    answering = ask(generation)
     generation.use_pair(OTHER)
     qtbot.waitUntil(lambda: generation._engine.status.name == OTHER.name, timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: len(generation.conversation.messages) == 2, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: answering.ending is not None, timeout=WAIT_MS)
     assert generation._engine.status.loaded is not None
     assert generation._engine.status.loaded.pair == OTHER
 
 
 def test_a_pair_chosen_during_an_answer_is_loaded_after_it(make_generation: MakeGeneration, qtbot: QtBot) -> None:
     generation = make_generation("--answer", "word " * 30, "--steps-per-second", "20")
-    generation.send("Hi")
+    answering = ask(generation)
     qtbot.waitUntil(lambda: generation.state is State.ANSWERING, timeout=WAIT_MS)
     generation.use_pair(OTHER)
     assert generation.state is State.ANSWERING
     qtbot.waitUntil(lambda: generation._engine.status.name == OTHER.name, timeout=WAIT_MS)
-    assert generation.conversation.messages[-1].content.split() == ["word"] * 30
+    assert answering.text.split() == ["word"] * 30
     qtbot.waitUntil(lambda: generation.state is State.IDLE, timeout=WAIT_MS)
 
 
@@ -194,7 +203,7 @@ def test_a_chosen_pair_is_loaded_however_the_answer_ends(
 ) -> None:
     crash = ("--die-after-steps", "6") if end == "fail" else ()
     generation = make_generation("--answer", LONG, "--steps-per-second", "20", *crash)
-    generation.send("Hi")
+    ask(generation)
     qtbot.waitUntil(lambda: generation.state is State.ANSWERING, timeout=WAIT_MS)
     generation.use_pair(OTHER)
     if end == "stop":

@@ -140,7 +140,7 @@ def test_a_race_needs_a_prompt_a_pair_and_a_draft(open_window: OpenWindow, qtbot
 def test_race_answer_and_check_refuse_each_other_politely(open_window: OpenWindow, qtbot: QtBot) -> None:
     window = open_window("--answer", "word " * 100, "--steps-per-second", "30")
     race = opened(window, qtbot)
-    window.generation.send("Hello")
+    window.chats.send("Hello")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
     race.start.click()
     assert race.notice.sentence.text().startswith("An answer is under way")
@@ -153,7 +153,7 @@ def test_race_answer_and_check_refuse_each_other_politely(open_window: OpenWindo
     assert window.tools.check is not None
     window.tools.check.start.click()
     assert window.tools.check.notice.sentence.text().startswith("A race is under way")
-    window.generation.send("Hello again")
+    window.chats.send("Hello again")
     qtbot.waitUntil(lambda: window.generation.state is State.FAILED, timeout=WAIT_MS)
     assert "A race is under way" in window.notice.sentence.text()
     assert race._model.running

@@ -38,7 +38,7 @@ def window_of(around: Surroundings, qtbot: QtBot) -> MainWindow:
 
 def answered(window: MainWindow, qtbot: QtBot, text: str = "Hi") -> str:
     with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS):
-        assert window.generation.send(text)
+        assert window.chats.send(text)
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
     assert window.transcript.answer is not None
     return window.transcript.answer.source
@@ -144,7 +144,7 @@ def test_settings_of_the_engine_end_it_when_idle_and_the_next_message_starts_ano
     around = open_around(None, "--answer", "word " * 40, "--steps-per-second", "40")
     window = window_of(around, qtbot)
     before = window._engine.worker_pid
-    window.generation.send("Hi")
+    window.chats.send("Hi")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
     with qtbot.waitSignal(window.generation.answer_ended, timeout=WAIT_MS) as ended:
         around.settings.set("target_threads", 1)

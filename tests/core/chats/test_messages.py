@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from core.chats import ChatStore, Figures
+from core.chats.attach import TextFile, with_files
 from core.errors import BadRequest, MissingMessage, Problem
 from core.protocol import Done
 
@@ -199,3 +200,15 @@ def test_the_figures_are_those_of_the_engines_last_event():
     }
     assert set(Done.__struct_fields__) - set(Figures.__struct_fields__) == {"text", "thinking", "token_ids"}
     assert figures.plain_decode_s == done.plain_decode_s == 0.05
+
+
+def test_the_automatic_title_is_of_what_was_typed_beside_a_file(store):
+    chat = store.create().id
+    content, attachments = with_files("What is in it?", [TextFile("notes.txt", "dear diary")])
+    store.messages.add_user(chat, None, content, attachments)
+    assert store.get(chat).title == "What is in it?"
+    store.rename(chat, "Mine")
+    assert store.rename(chat, "") == "What is in it?"
+    other = store.create().id
+    store.messages.add_user(other, None, *with_files("", [TextFile("notes.txt", "dear diary")]))
+    assert store.get(other).title == "notes.txt: dear diary"

@@ -72,6 +72,22 @@ def test_ordinary_messages_are_encoded_as_the_whole_text_is(demo_tokenizer: Toke
     assert all(content in prompt.text for content in contents)
 
 
+def test_an_answer_at_the_end_is_continued(demo_tokenizer: Tokenizer) -> None:
+    messages = [*user("Count."), ChatMessage("assistant", "One,  two <|im_end|> ")]
+    prompt = render_prompt(demo_tokenizer, messages)
+    asked = render_prompt(demo_tokenizer, user("Count."))
+    assert prompt.text == asked.text + "One,  two <|im_end|> "
+    assert prompt.ids[: len(asked.ids)] == asked.ids
+    assert demo_tokenizer.encode("<|im_end|>", parse_special=True)[0] not in prompt.ids[len(asked.ids) :]
+
+
+def test_a_continued_answer_is_past_its_thinking() -> None:
+    template = "{{ messages[0].content }}<|im_start|>assistant\n<think>\n"
+    prompt = render_prompt(with_template(template), [*user("x"), ChatMessage("assistant", "Yes")])
+    assert prompt.text.endswith("<think>\n</think>\n\nYes")
+    assert not prompt.opens_thinking
+
+
 def test_an_open_think_tag_at_the_end_is_reported() -> None:
     template = "{{ messages[0].content }}<|im_start|>assistant\n<think>\n"
     assert render_prompt(with_template(template), user("x")).opens_thinking

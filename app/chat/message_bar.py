@@ -1,0 +1,109 @@
+"""What can be done with a message: flip through its versions, edit, regenerate, continue, copy.
+
+Widgets of messages hold a bar; the window connects `MessageBars` once and is told which message is meant.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from app.widgets import label, set_kind
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What can be done with a message now."""
+
+    versions: tuple[int, ...] = ()
+    """Ids of all versions of it, oldest first."""
+    place: int = 0
+    """Which of them this one is."""
+    can_choose: bool = False
+    can_copy: bool = False
+    can_edit: bool = False
+    can_regenerate: bool = False
+    can_continue: bool = False
+
+
+class MessageBars(QObject):
+    """Makes the bars of a transcript and keeps them right."""
+
+    version_chosen = Signal(int)
+    """The id of the version to show."""
+    copy_requested = Signal(int)
+    edit_requested = Signal(int)
+    regenerate_requested = Signal(int)
+    continue_requested = Signal(int)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.offer: Callable[[int], Offer] = lambda _message_id: Offer()
+        """Says what can be done with the message of an id; set by the owner."""
+        self._bars: weakref.WeakSet[MessageBar] = weakref.WeakSet()
+
+    def make(self, message_id: int) -> MessageBar:
+        """The bar for a message."""
+        bar = MessageBar(self, message_id)
+        self._bars.add(bar)
+        bar.show_offer(self.offer(message_id))
+        return bar
+
+    def refresh(self) -> None:
+        """Show anew what can be done."""
+        for bar in list(self._bars):
+            bar.show_offer(self.offer(bar.message_id))
+
+
+class MessageBar(QWidget):
+    """The buttons of one message; those that do nothing now are hidden."""
+
+    def __init__(self, bars: MessageBars, message_id: int) -> None:
+        super().__init__()
+        self.message_id = message_id
+        self._offer = Offer()
+        self.before = _quiet("\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}", "Show the version before")
+        self.place = label("", "muted")
+        self.after = _quiet("\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}", "Show the next version")
+        self.copy = _quiet("Copy", "Copy this message")
+        self.edit = _quiet("Edit", "Edit this message; the version before is kept")
+        self.proceed = _quiet("Continue", "Continue this answer")
+        self.regenerate = _quiet("Regenerate", "Answer again; this answer is kept")
+        self.before.clicked.connect(lambda: bars.version_chosen.emit(self._offer.versions[self._offer.place - 1]))
+        self.after.clicked.connect(lambda: bars.version_chosen.emit(self._offer.versions[self._offer.place + 1]))
+        self.copy.clicked.connect(lambda: bars.copy_requested.emit(message_id))
+        self.edit.clicked.connect(lambda: bars.edit_requested.emit(message_id))
+        self.proceed.clicked.connect(lambda: bars.continue_requested.emit(message_id))
+        self.regenerate.clicked.connect(lambda: bars.regenerate_requested.emit(message_id))
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        for widget in (self.before, self.place, self.after, self.copy, self.edit, self.proceed, self.regenerate):
+            layout.addWidget(widget)
+
+    def show_offer(self, offer: Offer) -> None:
+        """Show what can be done now."""
+        self._offer = offer
+        several = len(offer.versions) > 1
+        for widget in (self.before, self.place, self.after):
+            widget.setVisible(several)
+        self.place.setText(f"{offer.place + 1}/{len(offer.versions)}")
+        self.place.setAccessibleName(f"Version {offer.place + 1} of {len(offer.versions)}")
+        self.before.setEnabled(offer.can_choose and offer.place > 0)
+        self.after.setEnabled(offer.can_choose and offer.place + 1 < len(offer.versions))
+        self.copy.setVisible(offer.can_copy)
+        self.edit.setVisible(offer.can_edit)
+        self.proceed.setVisible(offer.can_continue)
+        self.regenerate.setVisible(offer.can_regenerate)
+
+
+def _quiet(text: str, description: str) -> QPushButton:
+    button = QPushButton(text)
+    set_kind(button, "quiet")
+    button.setAccessibleName(description)
+    button.setToolTip(description)
+    return button

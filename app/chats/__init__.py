@@ -1,0 +1,1 @@
+"""The chats in the window: their list, the one that is open, and what is written in them."""

@@ -1,0 +1,60 @@
+"""What a question writes in the store. Called in the store's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.chats.session import Session
+from core.chats import Attachment, Chat, ChatStore, Message
+
+Work = Callable[[ChatStore, int, str], int]
+"""Writes what is asked in a chat, of the named pair; returns the id of the answer that is to be written."""
+
+
+def question(last: int | None, replaced: Message | None, content: str, attachments: tuple[Attachment, ...]) -> Work:
+    """A new message of the user behind the message `last`, or another version of `replaced`."""
+
+    def work(store: ChatStore, chat_id: int, pair: str) -> int:
+        store.restore(chat_id)  # whatever another window did with it, it is in use
+        above = replaced.parent_id if replaced else last
+        if above is not None and store.messages.get(above).role == "user":  # the program ended before its answer
+            above = store.messages.begin_answer(chat_id, above).id
+            store.messages.finish(above, "", state="interrupted")
+        message = store.messages.add_user(chat_id, above, content, attachments)
+        if replaced is None:
+            store.save_draft(chat_id, "")
+        return store.messages.begin_answer(chat_id, message.id, pair).id
+
+    return work
+
+
+def another_answer(question_id: int) -> Work:
+    """Another version of the answer to a message."""
+    return lambda store, chat_id, pair: store.messages.begin_answer(chat_id, question_id, pair).id
+
+
+def same_answer(answer_id: int) -> Work:
+    """Go on writing an answer."""
+
+    def work(store: ChatStore, _chat_id: int, _pair: str) -> int:
+        store.messages.resume_answer(answer_id)
+        return answer_id
+
+    return work
+
+
+def ask(store: ChatStore, session: Session, work: Work) -> tuple[Chat, int, tuple[Message, ...]]:
+    """Do the work in the session's chat; returns the chat, the answer's id, and the messages that are shown."""
+    options = session.options
+    chat = made(store, session)
+    answer_id = work(store, chat.id, options.pair)
+    if chat.options != options:
+        store.set_options(chat.id, options)
+    return store.get(chat.id), answer_id, store.messages.path(chat.id)
+
+
+def made(store: ChatStore, session: Session) -> Chat:
+    """The session's chat, made where there is none yet."""
+    if session.chat is None:
+        session.chat = store.create(session.options)
+    return session.chat
