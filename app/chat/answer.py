@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication
@@ -15,7 +14,7 @@ from app.chat.blocks import BlockSplitter, Change, FenceClosed, FenceOpened, Fen
 from app.chat.code import CodeView
 from app.chat.entry import Entry
 from app.chat.formats import PARAGRAPH_GAP_PX
-from app.chat.pieces import Code, Piece, ends_run, pieces
+from app.chat.pieces import Code, Piece, condensed, ends_run, pieces
 from app.chat.prose import ProseView
 from app.chat.thinking import ThinkingView
 from app.chat.tokens import TokenView
@@ -26,8 +25,6 @@ FRAME_MS = 33
 _COST_PER_SKIPPED_FRAME_MS = 8
 _FRAME_BUDGET_S = 0.010
 """What comes faster than it can be shown is shown over several frames."""
-_CODE_CHARS = 5000
-"""Code is added in pieces of about this length."""
 
 
 class AnswerView(QWidget):
@@ -214,7 +211,7 @@ class AnswerView(QWidget):
             text = "".join(self._pending)
             self._pending.clear()
             self._status.hide()
-            self._changes.extend(_condensed(self._splitter.feed(text)))
+            self._changes.extend(condensed(self._splitter.feed(text)))
         if self._ended:
             self._changes.extend(self._splitter.finish())
         self._apply_changes()
@@ -287,20 +284,3 @@ class AnswerView(QWidget):
         code.grown.connect(lambda: self._grow_with(code))
         self.code_added.emit(code)
         return code
-
-
-def _condensed(changes: list[Change]) -> Iterator[Change]:
-    """The same changes, with the lines of code joined to pieces of bearable length."""
-    code: list[str] = []
-    chars = 0
-    for change in changes:
-        if isinstance(change, FenceText):
-            code.append(change.text)
-            chars += len(change.text)
-        if code and (chars > _CODE_CHARS or not isinstance(change, FenceText)):
-            yield FenceText("".join(code))
-            code, chars = [], 0
-        if not isinstance(change, FenceText):
-            yield change
-    if code:
-        yield FenceText("".join(code))

@@ -175,6 +175,9 @@ class FindBar(QFrame):
         self._step(-1)
 
     def _step(self, by: int) -> None:
+        if self._refresh.isActive():  # what was found may be gone
+            self._refresh.stop()
+            self._search()
         places = self._places()
         if not places:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from app.chat.code import CodeView
@@ -130,6 +130,7 @@ def test_nothing_found_says_so_and_a_cleared_chat_is_forgotten(
     search(qtbot, bar, "words")
     assert bar.total == 1
     transcript.clear()
-    qtbot.waitUntil(lambda: bar.total == 0)
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     bar.go_to_next()
+    assert bar.total == 0
     assert bar.count.text() == "Nothing found"
