@@ -155,7 +155,7 @@ class _CodeText(QPlainTextEdit):
         self.document().setDefaultTextOption(option)
         self.setFont(code_font())
         self.setTabStopDistance(4 * QFontMetrics(code_font()).horizontalAdvance(" "))
-        self._next_line = self.document().firstBlock()  # the first one that is not measured yet
+        self._next_line = 0  # the first one that is not measured yet
         self._lines_height = 0.0
         self.horizontalScrollBar().rangeChanged.connect(lambda _low, _high: self.fit())
         self.fit()
@@ -171,9 +171,12 @@ class _CodeText(QPlainTextEdit):
     def _text_height(self) -> float:
         """By geometry, not by counting lines: one with letters of another font may be taller."""
         layout, last = self.document().documentLayout(), self.document().lastBlock()
-        while self._next_line.blockNumber() < last.blockNumber():  # these are complete
-            self._lines_height += layout.blockBoundingRect(self._next_line).height()
-            self._next_line = self._next_line.next()
+        # By number: a block kept from before may be gone, where a line ended in letters that Qt reads otherwise.
+        block = self.document().findBlockByNumber(self._next_line)
+        while block.isValid() and block.blockNumber() < last.blockNumber():  # these are complete
+            self._lines_height += layout.blockBoundingRect(block).height()
+            block = block.next()
+        self._next_line = last.blockNumber()
         return self._lines_height + layout.blockBoundingRect(last).height()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
