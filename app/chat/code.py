@@ -169,7 +169,7 @@ class _CodeText(QPlainTextEdit):
 
     def _measure_anew(self) -> None:
         self.setTabStopDistance(4 * QFontMetrics(code_font()).horizontalAdvance(" "))
-        self._next_line = self.document().firstBlock()  # the first one that is not measured yet
+        self._next_line = 0  # the first one that is not measured yet
         self._lines_height = 0.0
         self.fit()
 
@@ -184,11 +184,13 @@ class _CodeText(QPlainTextEdit):
     def _text_height(self) -> float:
         """By geometry, not by counting lines: one with letters of another font may be taller."""
         layout, last = self.document().documentLayout(), self.document().lastBlock()
-        line, height = self._next_line, self._lines_height
-        while line.blockNumber() < last.blockNumber():  # these are complete
-            height += layout.blockBoundingRect(line).height()  # may lay out, and so come here again from within
-            line = line.next()
-        self._next_line, self._lines_height = line, height
+        # By number: a block kept from before may be gone, where a line ended in letters that Qt reads otherwise.
+        number, height = self._next_line, self._lines_height
+        block = self.document().findBlockByNumber(number)
+        while block.isValid() and block.blockNumber() < last.blockNumber():  # these are complete
+            height += layout.blockBoundingRect(block).height()  # may lay out, and so come here again from within
+            block = block.next()
+        self._next_line, self._lines_height = last.blockNumber(), height
         return self._lines_height + layout.blockBoundingRect(last).height()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QObject, QUrl, Slot
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QImage, QTextDocument
 from PySide6.QtWidgets import QTextBrowser
 from pytestqt.qtbot import QtBot
@@ -141,7 +141,8 @@ def test_hostile_messages_do_no_harm(
         if took_s > LONGEST_S:
             slow[f"{number}: {text[:40]!r}"] = took_s
         assert foreign_pictures(transcript) == []
-    transcript.clear()
+        transcript.clear()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     assert slow == {}
     assert server.requests == []
     assert opener.opened == []
