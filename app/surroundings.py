@@ -203,5 +203,6 @@ class Surroundings(QObject):
         self._window.activateWindow()
 
     def _would_cut_off(self) -> bool:
-        is_waited_for = self._window.generation.current is not None
+        window = self._window
+        is_waited_for = window.generation.current is not None or window.chats.current.asking
         return self.settings.values.ask_before_quitting and is_waited_for

@@ -147,14 +147,14 @@ def test_an_interrupted_answer_is_shown_so_and_can_be_continued(open_window: Ope
     answer = window.chats.current.path[-1]
     assert answer.state == "interrupted"
     assert window.transcript.answer is not None
-    assert "Interrupted" in window.transcript.answer._problem.text()
+    assert "Interrupted" in window.transcript.answer.footer.problem.text()
     assert window.chats.current.offer(answer.id).can_continue
     window.transcript.bars.continue_requested.emit(answer.id)
     qtbot.waitUntil(lambda: not window.chats.current.asking)
     continued = until_answered(window, qtbot)
     assert (continued.id, continued.content, continued.state) == (answer.id, "One, two, three.", "complete")
     assert source(window) == "One, two, three."
-    assert window.transcript.answer._problem.text() == ""
+    assert window.transcript.answer.footer.problem.text() == ""
 
 
 def test_closing_in_mid_answer_keeps_all_of_it(

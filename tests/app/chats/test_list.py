@@ -233,7 +233,7 @@ def test_an_answer_that_another_window_writes_is_shown_so(open_window: OpenWindo
     answer = second.chats.current.path[-1]
     assert answer.state == "running"
     assert second.transcript.answer is not None
-    assert "another window" in second.transcript.answer._problem.text()
+    assert "another window" in second.transcript.answer.footer.problem.text()
     offer = second.chats.current.offer(answer.id)
     assert (offer.can_continue, offer.can_regenerate, offer.can_choose) == (False, False, False)
 

@@ -151,7 +151,7 @@ def test_a_message_during_a_check_is_kept_and_can_be_tried_again(open_window: Op
     assert dialog._model.running
     dialog.stop.click()
     until(qtbot, dialog, CheckState.STOPPED)
-    window.generation.retry()
+    window.chats.retry()
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
     assert window.transcript.answer is not None
     assert window.transcript.answer.source == "Hello there, this is an answer."

@@ -357,7 +357,7 @@ def test_a_target_of_the_users_own_needs_no_draft(model: PickerModel, tmp_path: 
     model.add_custom(custom)
     with qtbot.waitSignal(model.pair_chosen) as chosen:
         model.choose(custom.id)
-    assert chosen.args == [Pair(f"t + no draft {model.card(custom.id).row.precision}", str(target), None)]
+    assert chosen.args == [Pair(f"t + no draft {model.card(custom.id).row.precision}", str(target), None), False]
 
 
 def test_of_a_target_without_a_draft_nothing_else_is_downloaded(model: PickerModel, hub: FakeHub, qtbot: QtBot) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QLabel, QTextBrowser
+from PySide6.QtWidgets import QTextBrowser
 from pytestqt.qtbot import QtBot
 
 from app.chat.code import CodeView
@@ -65,7 +65,7 @@ def test_text_and_code_grow_at_once_what_is_shown_already_too(open_around: OpenA
     code = window.transcript.findChild(CodeView)
     prose = next(view for view in window.transcript.findChildren(QTextBrowser) if "Title" in view.toPlainText())
     height, code_height = prose.height(), code._text.height()
-    muted = next(each for each in window.composer.findChildren(QLabel) if "sends" in each.text())
+    muted = window.composer._hint
     around.settings.set("text_px", 28)
     around.settings.set("code_px", 26)
     qtbot.waitUntil(lambda: prose.height() > 1.7 * height and code._text.height() > 1.7 * code_height)
@@ -101,7 +101,7 @@ def test_the_send_key_can_be_control_and_enter(open_around: OpenAround, qtbot: Q
     assert field.toPlainText() == "one\ntwo"
     qtbot.keyClick(field, Qt.Key.Key_Return, Control)
     assert field.toPlainText() == ""
-    qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.chats.current.accepts_message and bool(window.chats.current.path), timeout=WAIT_MS)
     around.settings.set("send_key", "enter")
     qtbot.keyClicks(field, "three")
     qtbot.keyClick(field, Qt.Key.Key_Return)
@@ -123,19 +123,21 @@ def test_answers_are_asked_for_with_prompt_temperature_and_length(open_around: O
     assert answered(window, qtbot).startswith("system: Be brief.")
     assert sent[0].options == GenerateOptions(mode="plain", temperature=0.5, max_tokens=77)
     around.settings.set("system_prompt", "")
-    assert answered(window, qtbot, "More").startswith("user: Hi")
+    assert answered(window, qtbot, "More").startswith("system: Be brief."), "a chat keeps what it began with"
+    window.new_chat.click()
+    assert answered(window, qtbot).startswith("user: Hi")
 
 
 def test_a_new_chat_begins_in_the_mode_of_the_settings(open_around: OpenAround, qtbot: QtBot) -> None:
     around = open_around({"mode": "plain"})
     window = window_of(around, qtbot)
-    assert (window.mode_selector.mode, window.generation.mode) == ("plain", "plain")
+    assert (window.mode_selector.mode, window.chats.current.options.mode) == ("plain", "plain")
     window.mode_selector.choose("auto")
-    assert window.generation.mode == "auto"
+    assert window.chats.current.options.mode == "auto"
     window.new_chat.click()
-    assert (window.mode_selector.mode, window.generation.mode) == ("plain", "plain")
+    assert (window.mode_selector.mode, window.chats.current.options.mode) == ("plain", "plain")
     around.settings.set("mode", "gpu")
-    assert window.generation.mode == "gpu"
+    assert (window.mode_selector.mode, window.chats.current.options.mode) == ("gpu", "gpu")
 
 
 def test_settings_of_the_engine_end_it_when_idle_and_the_next_message_starts_another(
@@ -150,7 +152,7 @@ def test_settings_of_the_engine_end_it_when_idle_and_the_next_message_starts_ano
         around.settings.set("target_threads", 1)
         assert window._engine.worker_pid == before
     assert ended.args is not None
-    assert ended.args[0].done is not None
+    assert ended.args[0].ending.done is not None
     assert len(ended.args[0].text.split()) == 40
     qtbot.waitUntil(lambda: window._engine.worker_pid is None, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window._engine.status.state is PairState.NOT_READY, timeout=WAIT_MS)
