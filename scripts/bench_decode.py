@@ -21,7 +21,7 @@ from core.bench.decode import (
     measure_in_turns,
     peer_measure,
 )
-from core.bench.prompts import PROMPTS, RANDOM_WORDS
+from core.bench.prompts import PROMPTS
 from core.bench.rows import markdown_table, report, write_json
 from core.cpu_compiler import compiler_environment
 from core.engine import BLAS
@@ -69,8 +69,7 @@ def main() -> None:
             versions |= dflash.versions
         results = measure_in_turns(systems, prompts, arguments.runs, arguments.max_tokens)
         rows = decode_rows(ours, results)
-        random_words = render_prompt(loaded.tokenizer, [ChatMessage("user", RANDOM_WORDS)]).ids
-        rows += long_answer_rows(loaded, {"chat": prompts[0], "random words": random_words}, arguments.runs)
+        rows += long_answer_rows(loaded, prompts[0], arguments.runs)
         text = loaded.tokenizer.encode(" ".join(PROMPTS), parse_special=False)
         rows += first_token_rows(
             OurMode(loaded, "gpu"), peer_measure(mlx_lm), text, FIRST_TOKEN_LENGTHS, arguments.runs

@@ -7,13 +7,14 @@ sequence are ignored, so that all answers are equally long.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
 from core.bench.peers import Peer
 from core.bench.rows import Row, row, single
+from core.engine.controller import Controller
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
@@ -25,7 +26,7 @@ from core.engine.step_figures import (
     tokens_of,
     tokens_per_second,
 )
-from core.protocol import Mode
+from core.protocol import GenerateOptions, Mode
 
 
 @dataclass(frozen=True)
@@ -180,15 +181,25 @@ def _over_steps(name: str, unit: str, values: Sequence[float]) -> Row:
     return Row(name, median(ordered), unit, (ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]))
 
 
-def long_answer_rows(loaded: LoadedPair, prompts: Mapping[str, Sequence[int]], runs: int) -> list[Row]:
-    """Mode `auto` against plain decoding over greedy answers of 200 tokens, by what the prompts are."""
+_LONG_ANSWERS = {"chat": GenerateOptions(), "random words": GenerateOptions(temperature=3.0)}
+"""By what the text is. At temperature 3 the target draws words at random, and a draft that does not share its noise is
+wrong."""
+
+
+def long_answer_rows(loaded: LoadedPair, prompt: Sequence[int], runs: int) -> list[Row]:
+    """Mode `auto` against plain decoding over answers of 200 tokens; of each kind the first is by a controller that
+    knows nothing yet.
+    """
     rows = []
-    for name, prompt in prompts.items():
+    for name, options in _LONG_ANSWERS.items():
+        if loaded.controller is not None:
+            loaded.controller = Controller(loaded.controller.costs)
         speeds: dict[Mode, list[float]] = {"plain": [], "auto": []}
         for index in range(runs):
             modes: list[Mode] = ["plain", "auto"] if index % 2 else ["auto", "plain"]
             for mode in modes:
-                steps = decode_anew(loaded, prompt, mode, Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.most_rows))
+                limits = Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.most_rows)
+                steps = decode_anew(loaded, prompt, mode, limits, options, draft_options=GenerateOptions())
                 speeds[mode].append(tokens_per_second(steps))
         what = f"auto: {_LONG_ANSWER_TOKENS} tokens of {name}"
         ratios = sorted(mine / plain for mine, plain in zip(speeds["auto"], speeds["plain"], strict=True))

@@ -59,12 +59,6 @@ PROMPTS: tuple[str, ...] = (
     "Solve for x: 3x + 5 = 20.",
 )
 
-RANDOM_WORDS = (
-    "Repeat these words in random order: vqxo ktuz bnewp iolm ghzq wjx eyvru tkkd pmoaz cfih yqbn zzut lwoex rgih dvaj "
-    "umqs xotp neyk bcwf hjul"
-)
-"""A prompt after which drafts fail."""
-
 FEW_PROMPTS: tuple[str, ...] = PROMPTS[::4]
 """Ten of them, for what has to be quick."""
 

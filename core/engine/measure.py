@@ -104,14 +104,17 @@ def decode_anew(
     options: GenerateOptions = _GREEDY,
     cancelled: Callable[[], bool] = lambda: False,
     changed: OnChange = ignore_change,
+    draft_options: GenerateOptions | None = None,
 ) -> list[DecodeStep]:
     """All steps of an answer that reads its whole prompt: nothing of earlier ones is reused, in any mode.
 
-    `options` are those of sampling; `changed` is told of changes of mode. Raises `Cancelled`.
+    `options` are those of sampling; `changed` is told of changes of mode. With `draft_options` the draft chooses by
+    these, and does not share the target's noise. Raises `Cancelled`.
     """
     sampler = Sampler(options, loaded.target.vocab_size)
+    drafts = sampler if draft_options is None else Sampler(draft_options, loaded.target.vocab_size)
     loaded.session.read(prompt, cancelled)
-    source = make_source(mode, loaded, sampler, changed)
+    source = make_source(mode, loaded, drafts, changed)
     steps = list(decode(loaded.session, prompt[-1], source, sampler, limits, cancelled))
     if steps[-1].finish == "cancelled":
         raise Cancelled("Stopped while decoding.")
