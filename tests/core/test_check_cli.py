@@ -152,10 +152,11 @@ def test_a_bad_file_of_prompts_and_an_unknown_pair_give_one_sentence(prompts: Pa
         assert "Traceback" not in result.stderr
 
 
-def test_a_target_alone_has_nothing_to_check(tiny_pair: Pair) -> None:
+def test_a_target_alone_is_checked_in_the_modes_that_need_no_draft(tiny_pair: Pair) -> None:
     result = check("--target", tiny_pair.target, "--json")
     last = events(result.stdout)[-1]
-    assert (result.returncode, last["event"], last["problem"]["kind"]) == (1, "failed", "BadRequest")
+    assert (result.returncode, last["event"]) == (0, "verdict")
+    assert [mode["mode"] for mode in last["modes"]] == ["plain", "lookup", "auto"]
 
 
 def test_help_tells_the_exit_codes() -> None:

@@ -32,7 +32,7 @@ def test_the_table_names_every_pair_its_size_its_memory_its_state_and_the_reason
     assert "ready" in lines["demo"]
     assert "5.3 GB" in lines["qwen3-4b-8bit"]
     assert "not downloaded" in lines["qwen3-4b-8bit"]
-    assert "second generation of DFlash" in lines["qwen3.8-27b-4bit"]
+    assert "not downloaded" in lines["qwen3.8-27b-4bit"]
     assert "Recommended for a machine with this much memory: " in result.stdout
 
 

@@ -161,7 +161,7 @@ def test_every_kind_of_draft_is_loaded_for_all_modes_and_passes_the_check(tmp_pa
     """The check decodes in every mode and compares with plain decoding; seeded, so that the selector draws."""
     loaded = load_pair_now(write_tiny_pair(tmp_path, **variant))
     try:
-        assert loaded.modes == ("plain", "gpu", "ane", "mirror", "auto")
+        assert loaded.modes == ("plain", "lookup", "gpu", "ane", "mirror", "auto")
         assert not loaded.missing
         for temperature in (0.0, 1.5):
             request = Check(loaded.pair, ("the cat", "a dog"), max_tokens=24, temperature=temperature, seed=4)
@@ -175,7 +175,7 @@ def test_every_kind_of_draft_is_loaded_for_all_modes_and_passes_the_check(tmp_pa
 
 def test_a_draft_that_programs_cannot_express_is_run_in_mlx_with_the_reason(tmp_path):
     loaded = load_pair_now(write_tiny_pair(tmp_path, **SECOND, rope_scaling={"rope_type": "dynamic", "factor": 2.0}))
-    assert loaded.modes == ("plain", "gpu", "auto")
+    assert loaded.modes == ("plain", "lookup", "gpu", "auto")
     assert loaded.missing.keys() == {"ane", "mirror"}
     assert "its rope type dynamic is none that programs know" in loaded.missing["ane"]
 

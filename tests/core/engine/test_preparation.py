@@ -86,7 +86,7 @@ def test_a_check_comes_last_and_its_verdict_with_the_pair(service, tiny_pair):
     assert parts_of(told) == [*PARTS, "check"]
     assert isinstance(loaded.verdict, Verdict)
     assert loaded.verdict.lossless
-    assert "10 of 10 answers" in told[-1].stage
+    assert "12 of 12 answers" in told[-1].stage
 
 
 def test_a_check_that_is_stopped_leaves_the_pair_loaded(service, tiny_pair):
@@ -102,7 +102,7 @@ def test_a_check_that_is_stopped_leaves_the_pair_loaded(service, tiny_pair):
 
 
 def test_without_programs_the_draft_runs_in_mlx_and_the_reason_is_told(service, tiny_pair, monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_named: object) -> None:
         raise ane.AneError("The disk of the cache is gone.")
 
     monkeypatch.setattr(loader, "load_programs", refuse)

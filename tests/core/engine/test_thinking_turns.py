@@ -80,7 +80,7 @@ def test_what_the_template_does_not_drop_stays(tokenizer):
 def test_thinking_behind_the_last_question_is_kept(tokenizer):
     """The template sees roles and order as they are: it, not the engine, decides which thinking is old."""
     prompt = render_prompt(tokenizer, messages("One?", "<think>\nHm.\n</think>\n\nYes!"))
-    assert "assistant\n<think>\nHm.\n</think>\n\nYes!<|im_end|>" in prompt.text
+    assert prompt.text.endswith("assistant\n<think>\nHm.\n</think>\n\nYes!")
 
 
 @pytest.mark.parametrize(
