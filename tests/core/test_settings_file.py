@@ -95,8 +95,8 @@ def test_a_bad_value_falls_back_to_its_default_and_is_told_of(path):
     assert [problem.sentence for problem in problems] == [
         "The setting “Size of text” is 'huge', which is not a whole number from 9 to 40: its default (14) is used.",
         "The setting “Simple window” is '1', which is not true or false: its default (False) is used.",
-        "The setting “Decoding mode of new chats” is 'warp', which is not one of auto, plain, lookup, gpu, ane, mirror: "
-        "its default ('auto') is used.",
+        "The setting “Decoding mode of new chats” is 'warp', which is not one of auto, plain, lookup, gpu, ane, "
+        "mirror: its default ('auto') is used.",
     ]
 
 
