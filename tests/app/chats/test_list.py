@@ -287,3 +287,35 @@ def test_the_model_keeps_qts_rules(open_window: OpenWindow, qtbot: QtBot, qtmode
     until_rows(window, qtbot, "Two", "One")
     model: ChatListModel = window.sidebar.model
     qtmodeltester.check(model)  # type: ignore[attr-defined]
+
+
+def test_a_title_that_is_being_typed_outlives_changes_of_the_list(open_window: OpenWindow, qtbot: QtBot) -> None:
+    chat = stored(lambda store: fill(store, "Before"))[0]
+    window = ready(open_window(), qtbot)
+    until_open(window, qtbot, chat)
+    window.sidebar.rename()
+    window.sidebar.rename()  # the key once more
+    editor = window.sidebar.view.findChild(QLineEdit)
+    assert editor is not None
+    qtbot.keyClicks(editor, "Aft")
+    with qtbot.waitSignal(window.sidebar.model.refreshed, timeout=WAIT_MS):
+        window.chats.list_changed.emit()  # as when an answer has ended
+    qtbot.keyClicks(editor, "er")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    until_rows(window, qtbot, "After")
+
+
+def test_a_menu_of_a_chat_that_is_gone_does_no_harm(open_window: OpenWindow, qtbot: QtBot) -> None:
+    chat = stored(lambda store: fill(store, "Here"))[0]
+    window = ready(open_window(), qtbot)
+    until_rows(window, qtbot, "Here")
+    menu = window.sidebar.menu_for(window.sidebar.model.index(0))
+    stored(lambda store: store.delete(chat))  # in another window
+    window.sidebar.model.refresh()
+    until_rows(window, qtbot)
+    for action in menu.actions():
+        if action.text() in ("Rename", "Delete"):
+            action.trigger()
+    menu.close()
+    assert stored(lambda store: store.get(chat)).title == "Here"
+    assert window.sidebar.undo.isVisible()
