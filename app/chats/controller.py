@@ -14,7 +14,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.chats.answers import Answers
-from app.chats.asking import Work, another_answer, question, same_answer
+from app.chats.asking import Work, another_answer, delete_empty, question, same_answer
 from app.chats.drafts import Drafts
 from app.chats.keeper import Keeper
 from app.chats.session import Session, attached_files
@@ -177,13 +177,10 @@ class Chats(QObject):
         """Keep what is typed in the open chat; a chat without anything in it is not left over."""
         session = self.current
         self._drafts.save()
-        if session.chat_id is None:
-            return
-        if session.must_stay:
-            self.answers.sessions[session.chat_id] = session
-        elif not session.path and not session.draft.strip():
+        self.answers.hold(session)
+        if session.chat_id is not None and not (session.must_stay or session.path or session.draft.strip()):
             chat_id = session.chat_id
-            self._tasks.start(self._do(lambda store: store.delete(chat_id)))
+            self._tasks.start(self._do(lambda store: delete_empty(store, chat_id)))
 
     def _fresh(self) -> Session:
         return Session(options=ChatOptions(self.settings.system_prompt, mode=self.settings.mode))

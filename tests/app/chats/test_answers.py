@@ -393,3 +393,22 @@ def test_a_chat_offers_the_pair_that_it_used(open_window: OpenWindow, qtbot: QtB
     qtbot.waitUntil(lambda: window._engine.status.loaded is not None, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window._engine.status.name == "Mine", timeout=WAIT_MS)
     qtbot.waitUntil(lambda: not window.room.load_pair.isVisible(), timeout=WAIT_MS)
+
+
+def test_a_chat_that_was_answered_is_not_held(open_window: OpenWindow, qtbot: QtBot) -> None:
+    window = ready(open_window("--echo"), qtbot)
+    sessions = window.chats.answers.sessions
+    for text in ("One", "Two"):
+        send(window, qtbot, text)
+        until_answered(window, qtbot)
+        assert sessions == {}
+        window.chats.new()
+    first, _ = (chat.id for chat in stored(lambda store: store.page(2)))
+    until_open(window, qtbot, first)
+    window.composer.attachments.add(TextFile("notes.txt", "words\n"))
+    window.chats.new()
+    assert list(sessions) == [first]  # what is attached and not sent
+    until_open(window, qtbot, first)
+    window.composer.attachments.set_files(())
+    window.chats.new()
+    assert sessions == {}
