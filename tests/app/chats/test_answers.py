@@ -412,3 +412,20 @@ def test_a_chat_that_was_answered_is_not_held(open_window: OpenWindow, qtbot: Qt
     window.composer.attachments.set_files(())
     window.chats.new()
     assert sessions == {}
+
+
+def test_files_of_a_deleted_chat_are_held_until_the_next_deletion(open_window: OpenWindow, qtbot: QtBot) -> None:
+    window = ready(open_window("--echo"), qtbot)
+    chats = []
+    for text in ("One", "Two"):
+        send(window, qtbot, text)
+        until_answered(window, qtbot)
+        chats.append(open_chat(window))
+        window.composer.attachments.add(TextFile("notes.txt", "words\n"))
+        window.chats.new()
+    for chat in chats:
+        window.chats.delete(chat)
+    assert list(window.chats.answers.sessions) == chats[1:]
+    window.chats.restore(chats[1])
+    qtbot.waitUntil(lambda: window.chats.current.chat_id == chats[1], timeout=WAIT_MS)
+    assert window.composer.attachments.files == (TextFile("notes.txt", "words\n"),)
