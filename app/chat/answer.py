@@ -33,8 +33,6 @@ class AnswerView(QWidget):
     Made from an `Entry` it is complete, and its pieces are built from the last one up (`build_last`).
     """
 
-    code_added = Signal(object)
-    """`CodeView`."""
     grown = Signal()
     """After each change of what is shown."""
 
@@ -282,5 +280,4 @@ class AnswerView(QWidget):
     def _make_code(self, language: str) -> CodeView:
         code = CodeView(language)
         code.grown.connect(lambda: self._grow_with(code))
-        self.code_added.emit(code)
         return code

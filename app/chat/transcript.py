@@ -53,7 +53,6 @@ class Transcript(QScrollArea):
         self._answer: AnswerView | None = None
         self._token_colors = False
         self._unbuilt: list[Entry] = []
-        self._code_views: list[CodeView] = []
         self.bars = MessageBars(self)
         self._more = QTimer(self)
         self._more.setInterval(0)
@@ -121,7 +120,6 @@ class Transcript(QScrollArea):
         self._answer = None
         self._unbuilt.clear()
         self._messages.clear()
-        self._code_views.clear()
         self._place = Place(None, None, 0)
         self._more.stop()
         while item := self._column.takeAt(0):
@@ -142,7 +140,6 @@ class Transcript(QScrollArea):
     def _add(self, message: Message, index: int) -> None:
         message.resize(self._column.geometry().width(), 0)
         if isinstance(message, AnswerView):
-            message.code_added.connect(self._code_views.append)
             message.grown.connect(self._settle)
             message.color_tokens(self._token_colors)
         self._messages.insert(index, message)
@@ -303,5 +300,7 @@ class Transcript(QScrollArea):
             self._place_jump()
 
     def _stick_headers(self) -> None:
-        for code in self._code_views:
-            code.stick(-code.mapTo(self.viewport(), code.rect().topLeft()).y())
+        for message in self._messages:
+            for view in message.views:
+                if isinstance(view, CodeView):
+                    view.stick(-view.mapTo(self.viewport(), view.rect().topLeft()).y())

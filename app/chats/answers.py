@@ -46,7 +46,7 @@ class Answers(QObject):
         self._writing = Tasks()
         self._closing = False
         self.sessions: dict[int, Session] = {}
-        """By chat: those that may hold what the store does not."""
+        """By chat: those that hold what the store does not."""
         generation.answer_ended.connect(self._on_ended)
 
     def activity(self, chat_id: int) -> State:
@@ -62,6 +62,21 @@ class Answers(QObject):
         if pair := self._pair_name():
             session.options = msgspec.structs.replace(session.options, pair=pair)
         self._asking.start(self._ask(session, work, settings))
+
+    def hold(self, session: Session) -> None:
+        """Have it among `sessions` as long as it holds what the store does not."""
+        if session.chat_id is None:
+            return
+        if session.must_stay:
+            self.sessions[session.chat_id] = session
+        elif self.sessions.get(session.chat_id) is session:
+            del self.sessions[session.chat_id]
+
+    def drop_files(self, chat_id: int) -> None:
+        """Forget what is attached and not sent in a chat that is not open."""
+        if (session := self.sessions.get(chat_id)) is not None:
+            session.files = ()
+            self.hold(session)
 
     def stop(self, session: Session) -> None:
         """Stop the chat's answer."""
@@ -92,7 +107,6 @@ class Answers(QObject):
         before = [message.id for message in session.path]
         session.chat = chat
         session.take(path)
-        self.sessions[chat.id] = session
         answer = session.path[-1]
         assert answer.id == answer_id
         answering = Answering(
@@ -102,6 +116,7 @@ class Answers(QObject):
             answer.thinking,
         )
         writing = session.writing = Writing(self._keeper, answer_id, answering)
+        self.hold(session)
         self.asked.emit(session, [message.id for message in session.path[:-2]] == before)
         self._writing.start(self._write(session, writing))
         self._generation.ask(answering)
@@ -118,6 +133,7 @@ class Answers(QObject):
     async def _write(self, session: Session, writing: Writing) -> None:
         await writing.run(self.failed.emit)
         session.unkept.remove(writing)
+        self.hold(session)
         self.kept.emit()
 
 

@@ -58,3 +58,9 @@ def made(store: ChatStore, session: Session) -> Chat:
     if session.chat is None:
         session.chat = store.create(session.options)
     return session.chat
+
+
+def delete_empty(store: ChatStore, chat_id: int) -> None:
+    """Delete the chat, unless another window has written in it."""
+    if not store.messages.path(chat_id) and not store.get(chat_id).draft.strip():
+        store.delete(chat_id)

@@ -14,7 +14,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.chats.answers import Answers
-from app.chats.asking import Work, another_answer, question, same_answer
+from app.chats.asking import Work, another_answer, delete_empty, question, same_answer
 from app.chats.drafts import Drafts
 from app.chats.keeper import Keeper
 from app.chats.session import Session, attached_files
@@ -62,6 +62,7 @@ class Chats(QObject):
         self._tasks = Tasks()
         self.answers = Answers(keeper, generation, pair_name, self)
         self._wanted: int | None = None  # the chat to be opened
+        self._deleted: int | None = None  # the chat that was deleted last
         self._closing = False
         self.current = Session()
         self._drafts = Drafts(keeper, self)
@@ -177,13 +178,10 @@ class Chats(QObject):
         """Keep what is typed in the open chat; a chat without anything in it is not left over."""
         session = self.current
         self._drafts.save()
-        if session.chat_id is None:
-            return
-        if session.must_stay:
-            self.answers.sessions[session.chat_id] = session
-        elif not session.path and not session.draft.strip():
+        self.answers.hold(session)
+        if session.chat_id is not None and not (session.must_stay or session.path or session.draft.strip()):
             chat_id = session.chat_id
-            self._tasks.start(self._do(lambda store: store.delete(chat_id)))
+            self._tasks.start(self._do(lambda store: delete_empty(store, chat_id)))
 
     def _fresh(self) -> Session:
         return Session(options=ChatOptions(self.settings.system_prompt, mode=self.settings.mode))
@@ -304,9 +302,13 @@ class Chats(QObject):
         self._tasks.start(self._do(lambda store: store.delete(chat_id)))
         if session is self.current:
             self.new()
+        if self._deleted is not None and self._deleted != chat_id:  # there is no way back to it any more
+            self.answers.drop_files(self._deleted)
+        self._deleted = chat_id
 
     def restore(self, chat_id: int) -> None:
         """Undo `delete`, and show the chat."""
+        self._deleted = None
         self._tasks.start(self._do(lambda store: store.restore(chat_id)))
         self.open(chat_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
@@ -17,6 +17,7 @@ _ABOVE = 7
 _HEADING_ABOVE = 10
 _DOT = 8
 _TITLE_LENGTH = 200
+_BEFORE = "title before"
 Index = QModelIndex | QPersistentModelIndex
 
 
@@ -63,15 +64,24 @@ class RowDelegate(QStyledItemDelegate):
         self,
         parent: QWidget,
         option: QStyleOptionViewItem,  # noqa: ARG002
-        index: Index,  # noqa: ARG002
+        index: Index,
     ) -> QWidget:
         """A field for the title."""
-        field = QLineEdit(parent)
+        field = QLineEdit(index.data(Qt.ItemDataRole.EditRole), parent)
+        field.setProperty(_BEFORE, field.text())
         field.setAccessibleName("Title of the chat")
         field.setPlaceholderText("Automatic title")
         field.setMaxLength(_TITLE_LENGTH)
         field.setProperty("kind", "title-editor")
         return field
+
+    def setEditorData(self, editor: QWidget, index: Index) -> None:  # noqa: N802
+        """Qt asks with every change of the list; the title that is being typed stays."""
+
+    def setModelData(self, editor: QLineEdit, model: QAbstractItemModel, index: Index) -> None:  # type: ignore[override]  # noqa: N802
+        """Only what was typed: the chat may have another title by now."""
+        if editor.text() != editor.property(_BEFORE):
+            model.setData(index, editor.text())
 
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """In the place of the title."""

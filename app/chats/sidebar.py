@@ -20,6 +20,7 @@ from app.chats.controller import Chats
 from app.chats.list_model import ChatListModel
 from app.chats.row_delegate import RowDelegate, chat_of
 from app.widgets import ElidedLabel, label, push_button, set_kind
+from core.chats import ChatSummary
 
 SIDEBAR_WIDTH = 244
 _SEARCH_MS = 150
@@ -81,10 +82,7 @@ class Sidebar(QFrame):
 
     def rename(self) -> None:
         """Edit the title of the open chat in the list."""
-        index = self._open_index()
-        if index.isValid():
-            self.view.scrollTo(index)
-            self.view.edit(index)
+        self._rename(self._open_index())
 
     def pin(self) -> None:
         """Pin the open chat, or not any more."""
@@ -96,7 +94,7 @@ class Sidebar(QFrame):
         """Delete the open chat."""
         index = self._open_index()
         if index.isValid():
-            self._delete(index)
+            self._delete(chat_of(index))
 
     def step(self, by: int) -> None:
         """Open the next chat, or the one before."""
@@ -163,8 +161,12 @@ class Sidebar(QFrame):
             self.view.setFocus()
             self._open(self.model.index(0))
 
-    def _delete(self, index: QModelIndex) -> None:
-        chat = chat_of(index)
+    def _rename(self, index: QModelIndex) -> None:
+        if index.isValid() and not self.view.is_editing:
+            self.view.scrollTo(index)
+            self.view.edit(index)
+
+    def _delete(self, chat: ChatSummary) -> None:
         self._chats.delete(chat.id)
         self.undo.offer(chat.id, chat.title)
 
@@ -178,13 +180,13 @@ class Sidebar(QFrame):
         chat = chat_of(index)
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        _add(menu, "Rename").triggered.connect(lambda: self.view.edit(self.model.index(self.model.row_of(chat.id))))
+        _add(menu, "Rename").triggered.connect(lambda: self._rename(self.model.index(self.model.row_of(chat.id))))
         _add(menu, "Unpin" if chat.pinned else "Pin").triggered.connect(
             lambda: self._chats.pin(chat.id, not chat.pinned)
         )
         _add(menu, "Export…").triggered.connect(lambda: self.export_requested.emit(chat.id))
         menu.addSeparator()
-        _add(menu, "Delete").triggered.connect(lambda: self._delete(self.model.index(self.model.row_of(chat.id))))
+        _add(menu, "Delete").triggered.connect(lambda: self._delete(chat))
         return menu
 
 
@@ -240,6 +242,11 @@ class _ListView(QListView):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setResizeMode(QListView.ResizeMode.Adjust)
+
+    @property
+    def is_editing(self) -> bool:
+        """Whether a title is being typed."""
+        return self.state() == QAbstractItemView.State.EditingState
 
 
 def _add(menu: QMenu, text: str) -> QAction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QFrame
 from pytestqt.qtbot import QtBot
 
@@ -120,3 +120,12 @@ def test_an_empty_transcript_offers_prompts(transcript: Transcript, qtbot: QtBot
     assert transcript._welcome.isVisible()
     assert transcript._column.count() == 0
     assert transcript.answer is None
+
+
+def test_code_that_comes_to_an_answer_that_is_gone_does_no_harm(transcript: Transcript) -> None:
+    answer = transcript.begin_answer()
+    answer.append("```python\nx = 1\n```\n")
+    transcript.clear()
+    answer.show_frame()  # the frame comes before the deletion
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    QCoreApplication.sendEvent(transcript.content, QEvent(QEvent.Type.LayoutRequest))

@@ -393,3 +393,39 @@ def test_a_chat_offers_the_pair_that_it_used(open_window: OpenWindow, qtbot: QtB
     qtbot.waitUntil(lambda: window._engine.status.loaded is not None, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window._engine.status.name == "Mine", timeout=WAIT_MS)
     qtbot.waitUntil(lambda: not window.room.load_pair.isVisible(), timeout=WAIT_MS)
+
+
+def test_a_chat_that_was_answered_is_not_held(open_window: OpenWindow, qtbot: QtBot) -> None:
+    window = ready(open_window("--echo"), qtbot)
+    sessions = window.chats.answers.sessions
+    for text in ("One", "Two"):
+        send(window, qtbot, text)
+        until_answered(window, qtbot)
+        assert sessions == {}
+        window.chats.new()
+    first, _ = (chat.id for chat in stored(lambda store: store.page(2)))
+    until_open(window, qtbot, first)
+    window.composer.attachments.add(TextFile("notes.txt", "words\n"))
+    window.chats.new()
+    assert list(sessions) == [first]  # what is attached and not sent
+    until_open(window, qtbot, first)
+    window.composer.attachments.set_files(())
+    window.chats.new()
+    assert sessions == {}
+
+
+def test_files_of_a_deleted_chat_are_held_until_the_next_deletion(open_window: OpenWindow, qtbot: QtBot) -> None:
+    window = ready(open_window("--echo"), qtbot)
+    chats = []
+    for text in ("One", "Two"):
+        send(window, qtbot, text)
+        until_answered(window, qtbot)
+        chats.append(open_chat(window))
+        window.composer.attachments.add(TextFile("notes.txt", "words\n"))
+        window.chats.new()
+    for chat in chats:
+        window.chats.delete(chat)
+    assert list(window.chats.answers.sessions) == chats[1:]
+    window.chats.restore(chats[1])
+    qtbot.waitUntil(lambda: window.chats.current.chat_id == chats[1], timeout=WAIT_MS)
+    assert window.composer.attachments.files == (TextFile("notes.txt", "words\n"),)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from app.chats.list_model import PAGE, ChatListModel, Role
+from app.chats.row_delegate import chat_of
 from app.main_window import MainWindow
 from core.chats import ChatStore, Piece
 from helpers.chats_window import (
@@ -156,7 +157,7 @@ def test_a_deleted_chat_comes_back_by_undo(open_window: OpenWindow, qtbot: QtBot
     window = ready(open_window(), qtbot)
     until_rows(window, qtbot, "Two", "One")
     assert not window.sidebar.undo.isVisible()
-    window.sidebar._delete(window.sidebar.model.index(1))
+    window.sidebar._delete(chat_of(window.sidebar.model.index(1)))
     until_rows(window, qtbot, "Two")
     assert stored(lambda store: [chat.title for chat in store.page(9)]) == ["Two"]
     assert window.sidebar.undo.isVisible()
@@ -287,3 +288,50 @@ def test_the_model_keeps_qts_rules(open_window: OpenWindow, qtbot: QtBot, qtmode
     until_rows(window, qtbot, "Two", "One")
     model: ChatListModel = window.sidebar.model
     qtmodeltester.check(model)  # type: ignore[attr-defined]
+
+
+def test_a_title_that_is_being_typed_outlives_changes_of_the_list(open_window: OpenWindow, qtbot: QtBot) -> None:
+    chat = stored(lambda store: fill(store, "Before"))[0]
+    window = ready(open_window(), qtbot)
+    until_open(window, qtbot, chat)
+    window.sidebar.rename()
+    window.sidebar.rename()  # the key once more
+    editor = window.sidebar.view.findChild(QLineEdit)
+    assert editor is not None
+    qtbot.keyClicks(editor, "Aft")
+    with qtbot.waitSignal(window.sidebar.model.refreshed, timeout=WAIT_MS):
+        window.chats.list_changed.emit()  # as when an answer has ended
+    qtbot.keyClicks(editor, "er")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    until_rows(window, qtbot, "After")
+
+
+def test_a_menu_of_a_chat_that_is_gone_does_no_harm(open_window: OpenWindow, qtbot: QtBot) -> None:
+    chat = stored(lambda store: fill(store, "Here"))[0]
+    window = ready(open_window(), qtbot)
+    until_rows(window, qtbot, "Here")
+    menu = window.sidebar.menu_for(window.sidebar.model.index(0))
+    stored(lambda store: store.delete(chat))  # in another window
+    window.sidebar.model.refresh()
+    until_rows(window, qtbot)
+    for action in menu.actions():
+        if action.text() in ("Rename", "Delete"):
+            action.trigger()
+    menu.close()
+    assert stored(lambda store: store.get(chat)).title == "Here"
+    assert window.sidebar.undo.isVisible()
+
+
+def test_a_chat_without_anything_is_not_deleted_under_another_window(open_window: OpenWindow, qtbot: QtBot) -> None:
+    first = ready(open_window(), qtbot)
+    qtbot.keyClicks(first.composer.field, "x")
+    qtbot.waitUntil(lambda: first.chats.current.chat is not None, timeout=WAIT_MS)
+    second = ready(open_window(), qtbot)
+    until_open(second, qtbot, open_chat(first))
+    first.chats._drafts._timer.stop()
+    first.composer.field.clear()
+    send(second, qtbot, "Mine")
+    until_answered(second, qtbot)
+    first.chats.new()
+    qtbot.waitUntil(lambda: not first.chats._tasks._running, timeout=WAIT_MS)
+    until_rows(second, qtbot, "xMine")
