@@ -1,4 +1,4 @@
-"""Loads what dialogs need before they are opened: the picker's hub client and the licences take some tenths of a second."""
+"""Loads what dialogs need before they are opened: hub client and licences take some tenths of a second."""
 
 from __future__ import annotations
 
