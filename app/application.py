@@ -17,7 +17,7 @@ from app.crash import CrashWatch
 from app.engine import Engine
 from app.main_window import MainWindow
 from app.pairs.last_pair import start_pair
-from app.pairs.preload import preload
+from app.preload import preload
 from app.settings.model import SettingsModel
 from app.surroundings import Surroundings
 from app.theme import Scheme, Theme

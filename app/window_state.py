@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, QSize
+from PySide6.QtCore import QByteArray, QSettings, QSize
 from PySide6.QtWidgets import QPushButton
 
 from core.paths import state_dir
@@ -33,7 +34,7 @@ def restore(window: MainWindow) -> None:
     window.panel.setVisible(window.panel_toggle.isChecked())
     window.sidebar.setVisible(window.sidebar_toggle.isChecked())
     geometry = settings.value(_GEOMETRY)
-    if geometry is None or not window.restoreGeometry(geometry):
+    if not isinstance(geometry, QByteArray) or not window.restoreGeometry(geometry):
         available = window.screen().availableGeometry().size()
         window.resize(_FIRST_SIZE.boundedTo(available).expandedTo(SMALLEST))
 
@@ -46,7 +47,7 @@ def remember_chat(chat_id: int | None) -> None:
 def last_chat() -> int | None:
     """The number of the chat that was open last."""
     number = str(_settings().value(_LAST_CHAT, ""))
-    return int(number) if number.isdecimal() else None
+    return int(number) if re.fullmatch("[0-9]{1,18}", number) else None  # the file holds no larger ones
 
 
 def _toggles(window: MainWindow) -> dict[str, QPushButton]:

@@ -62,7 +62,7 @@ def _read_holder(file: IO[bytes]) -> Holder:
     file.seek(0)
     try:
         return msgspec.json.decode(file.read(), type=Holder)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return Holder("program", 0)  # the holder has not written its name yet
 
 

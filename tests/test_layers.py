@@ -83,6 +83,23 @@ def test_only_the_package_ane_touches_the_native_module() -> None:
     assert touching == ["ane"]
 
 
+NETWORK = ("httpx", "httpx2", "requests", "aiohttp", "socket", "http", "urllib.request", "ftplib", "huggingface_hub")
+QT_NETWORK = ("PySide6.QtNetwork", "PySide6.QtWebEngineCore", "PySide6.QtWebEngineWidgets", "PySide6.QtQuick")
+READS_THE_CACHE = {"core.pairs.found", "core.bench.local_models"}
+"""Use the hub's own library for what lies on the disk."""
+
+
+def test_only_the_hub_client_reaches_the_network() -> None:
+    """No download without a row in the window: nothing else could make one. None of it is Qt's, whose HTTP/2 aborts."""
+    reaching = {
+        module
+        for module, path in modules()
+        for name in imports(path.read_text(), module, is_package=path.name == "__init__.py")
+        if any(_within(name, each) for each in (*NETWORK, *QT_NETWORK))
+    }
+    assert {m for m in reaching if not _within(m, "core.hub")} - READS_THE_CACHE == {"core.bench.hub"}
+
+
 @pytest.mark.parametrize(
     ("module", "source"),
     [

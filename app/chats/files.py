@@ -167,6 +167,8 @@ def _all_ids(store: ChatStore) -> list[int]:
 
 def _read(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():  # reading a pipe might wait for ever
+            raise UnreadableImport(f"“{path.name}” is not a file.", "Import single files.", str(path))
         if path.stat().st_size > _MOST_BYTES:
             raise UnreadableImport(f"“{path.name}” is too long.", detail=str(path))
         return path.read_bytes()

@@ -43,6 +43,6 @@ def _read() -> dict[str, Pair]:
         return msgspec.json.decode(_file().read_bytes(), type=dict[str, Pair])
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _log.warning("Pairs loaded before are not known: %s", error)
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -61,16 +62,15 @@ class CheckModel(QObject):
         if self.running:
             return
         try:
-            prompts = read_prompts()
             turn = self._engine.take_turn("A check of the pair")
         except MirrorError as error:
             self.failed.emit(error.problem)
             return
         self._turn = turn
         self._forget()
-        self.request = Check(turn.loaded.pair, prompts, max_tokens)
+        self.request = None
         self._set_state(CheckState.RUNNING)
-        self._tasks.start(self._run(turn, self.request))
+        self._tasks.start(self._run(turn, read_prompts, max_tokens))
 
     def stop(self) -> None:
         """End the check at its next boundary; what was found stays."""
@@ -88,10 +88,13 @@ class CheckModel(QObject):
         """Stop following the check; whoever ends the engine process ends the check itself."""
         await self._tasks.cancel_all()
 
-    async def _run(self, turn: EngineTurn, request: Check) -> None:
+    async def _run(self, turn: EngineTurn, read_prompts: Callable[[], tuple[str, ...]], max_tokens: int) -> None:
         try:
+            self.request = Check(turn.loaded.pair, await asyncio.to_thread(read_prompts), max_tokens)
             with working("checking the pair"):
-                failed = await turn.follow(request, self._take)
+                failed = await turn.follow(self.request, self._take)
+        except MirrorError as error:
+            failed = Failed(problem=error.problem)
         except Exception:
             self._set_state(CheckState.FAILED)
             raise

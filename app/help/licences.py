@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -19,8 +20,9 @@ it: you may replace them by other versions that are compatible. Their source: ht
 https://www.gnu.org/licenses/lgpl-3.0.html."""
 
 
+@cache
 def licence_texts() -> dict[str, str]:
-    """By title: what a user of the program is to be shown."""
+    """By title: what a user of the program is to be shown. Read once: it takes some tenths of a second."""
     return {
         "Mirror SD": _own("LICENSE"),
         "Notices": _own("NOTICE"),

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication
 from app.engine import Engine
 from app.main_window import MainWindow
 from app.pairs.picker import PairPicker
-from app.pairs.preload import preload
 from app.pairs.sources import PairSources
+from app.preload import preload
 from core.bench.hub import LoopWatch
 from core.bench.rows import Row, row
 from core.errors import DemoTargetMissing

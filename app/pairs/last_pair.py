@@ -33,7 +33,7 @@ def first_pair() -> Pair:
     path = state_dir() / _FILE
     try:
         pair = msgspec.json.decode(path.read_bytes(), type=Pair) if path.is_file() else None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _log.warning("The pair used last is not known: %s", error)
         pair = None
     return pair if pair is not None and _is_there(pair) else demo_pair()

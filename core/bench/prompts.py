@@ -63,6 +63,7 @@ FEW_PROMPTS: tuple[str, ...] = PROMPTS[::4]
 """Ten of them, for what has to be quick."""
 
 _MOST_BYTES = 4 << 20
+_MOST_PROMPTS = 10_000
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
@@ -70,9 +71,9 @@ def read_prompts(path: Path) -> tuple[str, ...]:
 
     Blank ones are left out. Raises `MissingFile` and `UnreadablePrompts`.
     """
-    if not path.is_file():
-        raise MissingFile(f"There is no file {path}.", "Name a text file with one prompt a line.")
     try:
+        if not path.is_file():
+            raise MissingFile(f"There is no file {path}.", "Name a text file with one prompt a line.")
         if path.stat().st_size > _MOST_BYTES:
             raise UnreadablePrompts(f"{path} is too large for a file of prompts.", f"At most {_MOST_BYTES:,} bytes.")
         text = path.read_text(encoding="utf-8-sig")
@@ -81,6 +82,9 @@ def read_prompts(path: Path) -> tuple[str, ...]:
         raise UnreadablePrompts(f"{path} cannot be read as text.", "Save it as UTF-8.", str(error)) from error
     except msgspec.DecodeError as error:
         raise UnreadablePrompts(f"{path} is no JSON list of strings.", detail=str(error)) from error
-    if kept := tuple(prompt.strip() for prompt in prompts if prompt.strip()):
-        return kept
-    raise UnreadablePrompts(f"There are no prompts in {path}.", "Write one a line.")
+    kept = tuple(prompt.strip() for prompt in prompts if prompt.strip())
+    if not kept:
+        raise UnreadablePrompts(f"There are no prompts in {path}.", "Write one a line.")
+    if len(kept) > _MOST_PROMPTS:
+        raise UnreadablePrompts(f"There are {len(kept):,} prompts in {path}.", f"At most {_MOST_PROMPTS:,} are taken.")
+    return kept

@@ -24,11 +24,11 @@ class TextFile(msgspec.Struct, frozen=True):
 
 def read_text_file(path: Path) -> TextFile:
     """Read a text file: UTF-8, or UTF-16 with its mark. Raises `MissingFile` and `UnreadableAttachment`."""
-    if not path.exists():
-        raise MissingFile(f"There is no file “{path.name}”.", detail=str(path))
-    if not path.is_file():  # reading a pipe might wait for ever
-        raise UnreadableAttachment(f"“{path.name}” is not a file.", "Attach single files.", str(path))
     try:
+        if not path.exists():
+            raise MissingFile(f"There is no file “{path.name}”.", detail=str(path))
+        if not path.is_file():  # reading a pipe might wait for ever
+            raise UnreadableAttachment(f"“{path.name}” is not a file.", "Attach single files.", str(path))
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:

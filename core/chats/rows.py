@@ -42,7 +42,7 @@ def from_json(text: str | None, kind: type[_T]) -> _T | None:
         return None
     try:
         return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise CorruptChats("A chat in the file is damaged.", detail=f"{error}: {text[:200]}") from error
 
 

@@ -81,7 +81,7 @@ def read_costs(path: Path) -> Costs | None:
         return msgspec.json.decode(path.read_bytes(), type=Costs)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         log.warning("The measured costs in %s cannot be read, and are measured anew: %s", path, error)
         return None
 

@@ -122,6 +122,6 @@ def _read() -> dict[str, dict[str, float]]:
         return msgspec.json.decode(_file().read_bytes(), type=dict[str, dict[str, float]])
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         log.warning("How long loading took before is not known: %s", error)
         return {}

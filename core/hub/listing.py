@@ -71,7 +71,7 @@ async def list_model(hub: HubClient, repo: str, revision: str = "main") -> Listi
     host = hub.settings.endpoint
     try:
         info = await asyncio.to_thread(msgspec.json.decode, answer, type=_Info)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise unreadable(host, f"{path}: {error}") from error
     if not _COMMIT.fullmatch(info.sha):
         raise unreadable(host, f"{path}: commit {info.sha!r}")

@@ -26,6 +26,6 @@ def find_local(cache: Path, repo: str, revision: str = "main") -> Path | None:
         return folder if any(path.is_file() for path in folder.glob("*.safetensors")) else None
     try:
         shards = set(msgspec.json.decode(index.read_bytes(), type=_Index).weight_map.values())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return folder if all((folder / shard).is_file() for shard in shards) else None

@@ -86,7 +86,7 @@ async def safetensors_header(hub: HubClient, repo: str, commit: str, name: str) 
 def _decode(text: bytes, repo: str, name: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _no_model(repo, name, str(error)) from error
 
 

@@ -59,7 +59,7 @@ async def search_models(settings: HubSettings, text: str, limit: int = MOST_FOUN
         ) from error
     try:
         found = await asyncio.to_thread(msgspec.json.decode, answer, type=list[_Found])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise unreadable(settings.endpoint, f"{path}: {error}") from error
     return tuple(_model(each) for each in found[:limit])
 

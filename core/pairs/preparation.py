@@ -80,7 +80,7 @@ def _manifest(file: Path) -> _Manifest | None:
     """None where it is no manifest: its kernels are made anew when they are used."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=_Manifest)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         log.info("The kernels in %s tell nothing of their preparation: %s", file.parent, error)
         return None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
@@ -131,3 +134,23 @@ def test_thinking_is_folded_away_and_can_be_watched(answer: AnswerView, qtbot: Q
     assert answer.thinking.button.accessibleName() == "Thoughts"
     answer.finish("")
     assert answer.source == "The answer."
+
+
+def test_thousands_of_tokens_of_thinking_with_formulas_hold_up_nothing(answer: AnswerView) -> None:
+    tokens = 3000
+    piece = r"So \(\frac{a}{b}\) and $$\sum_{i=0}^{n} x_i^2$$ hold. "
+    answer.append_thinking("Hm. ")
+    assert answer.thinking is not None
+    answer.thinking.button.click()
+    longest_s = 0.0
+    for _ in range(tokens):
+        began = time.thread_time()
+        answer.append_thinking(piece)
+        longest_s = max(longest_s, time.thread_time() - began)
+    assert longest_s < 0.1  # measured: 0.002
+    began = time.thread_time()
+    answer.finish("Stopped.")
+    QCoreApplication.processEvents()
+    assert time.thread_time() - began < 0.5
+    assert answer.thinking.source == "Hm. " + piece * tokens
+    assert answer.thinking.box.toPlainText().replace("\n", "") == answer.thinking.source  # an endless line is broken

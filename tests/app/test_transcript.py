@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QFrame
 from pytestqt.qtbot import QtBot
 
 from app.chat.code import CodeView
 from app.chat.transcript import Transcript
 from app.chat.welcome import SUGGESTIONS
-from app.theme import Theme
+from app.theme import Theme, body_font
 
 
 @pytest.fixture
@@ -129,3 +130,15 @@ def test_code_that_comes_to_an_answer_that_is_gone_does_no_harm(transcript: Tran
     answer.show_frame()  # the frame comes before the deletion
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     QCoreApplication.sendEvent(transcript.content, QEvent(QEvent.Type.LayoutRequest))
+
+
+def test_two_lines_above_the_end_it_still_follows_and_further_up_not(transcript: Transcript, qtbot: QtBot) -> None:
+    bar = transcript.verticalScrollBar()
+    for lines, follows in ((1, True), (4, False)):
+        fill(transcript, qtbot)
+        transcript.scroll_to_end()
+        bar.setValue(bar.maximum() - lines * QFontMetrics(body_font()).lineSpacing())
+        before = bar.maximum()
+        fill(transcript, qtbot)
+        qtbot.waitUntil(lambda before=before: bar.maximum() > before)
+        assert at_end(transcript) is follows

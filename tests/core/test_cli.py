@@ -97,6 +97,11 @@ def test_json_lines_end_with_the_done_event(pair, mode):
     assert done.keys() >= DONE_FIELDS
     assert (done["event"], done["tokens"], done["mode"], done["finish_reason"]) == ("done", 9, mode, "length")
     assert done["text"] == "".join(event["text"] for event in events if event["event"] == "step")
+    steps = [event for event in events if event["event"] == "step"]
+    origins = [token["origin"] for step in steps for token in step["tokens"]]
+    assert len(origins) == 9
+    assert origins.count("draft") == sum(step["accepted"] for step in steps)
+    assert mode != "plain" or set(origins) == {"plain"}
 
 
 def test_the_width_limits_the_rows_of_a_pass(pair):

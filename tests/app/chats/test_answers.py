@@ -9,13 +9,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QCoreApplication, Qt
 from pytestqt.qtbot import QtBot
 
 from app.chats import writing
 from app.generation import State
 from app.main_window import MainWindow
-from core.chats import ChatOptions, Figures, Sampling
+from core.chats import ChatOptions, ChatStore, Figures, Sampling
 from core.chats.attach import TextFile
 from core.pairs import Pair
 from core.paths import chats_file
@@ -429,3 +429,29 @@ def test_files_of_a_deleted_chat_are_held_until_the_next_deletion(open_window: O
     window.chats.restore(chats[1])
     qtbot.waitUntil(lambda: window.chats.current.chat_id == chats[1], timeout=WAIT_MS)
     assert window.composer.attachments.files == (TextFile("notes.txt", "words\n"),)
+
+
+def test_what_is_read_in_another_chat_stays_where_it_is_while_an_answer_is_written(
+    open_window: OpenWindow, qtbot: QtBot
+) -> None:
+    def long_chat(store: ChatStore) -> int:
+        chat = store.create().id
+        question = store.messages.add_user(chat, None, "Tell me all")
+        store.messages.finish(store.messages.begin_answer(chat, question.id).id, "A paragraph.\n\n" * 200)
+        return chat
+
+    other = stored(long_chat)
+    window = ready(open_window(*SLOW), qtbot)
+    window.chats.new()
+    send(window, qtbot, "First")
+    writes = window.chats.current.writing
+    assert writes is not None
+    until_open(window, qtbot, other)
+    bar = window.transcript.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 1000, timeout=WAIT_MS)
+    bar.setValue(bar.maximum() // 2)
+    QCoreApplication.processEvents()  # more of the chat may be built above
+    place, before = bar.maximum() - bar.value(), len(writes.answering.text)
+    qtbot.waitUntil(lambda: len(writes.answering.text) > before + 60, timeout=WAIT_MS)
+    assert bar.maximum() - bar.value() == place
+    window.generation.stop(window.generation.current)

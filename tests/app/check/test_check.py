@@ -116,8 +116,8 @@ def test_a_file_without_prompts_is_refused(
     dialog = opened(open_window(), qtbot)
     dialog.use_prompts(tmp_path / "bad.txt")
     dialog.start.click()
+    until(qtbot, dialog, CheckState.FAILED)
     assert sentence in dialog.notice.sentence.text()
-    assert dialog._model.state is CheckState.IDLE
     dialog.use_prompts(None)
     dialog.start.click()
     assert not dialog.notice.isVisible()

@@ -42,6 +42,7 @@ def test_a_json_file_has_a_list_whose_prompts_may_have_several_lines(tmp_path: P
         ("prompts.txt", b" \n\n", "There are no prompts in"),
         ("prompts.txt", b"caf\xe9", "cannot be read as text"),
         ("prompts.txt", b"a" * ((4 << 20) + 1), "too large"),
+        ("prompts.txt", b"a\n" * 10_001, "There are 10,001 prompts in"),
         ("prompts.json", b"[]", "There are no prompts in"),
         ("prompts.json", b"", "no JSON list of strings"),
         ("prompts.json", b'{"a": "b"}', "no JSON list of strings"),
@@ -61,3 +62,5 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path, Path(os.devnull)):
         with pytest.raises(MissingFile, match=str(path)):
             read_prompts(path)
+    with pytest.raises(UnreadablePrompts, match="cannot be read"):
+        read_prompts(tmp_path / ("x" * 300))

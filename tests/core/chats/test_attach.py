@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -47,6 +48,10 @@ def test_what_cannot_be_read_is_told_of(tmp_path):
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(UnreadableAttachment, match="too long"):
         read_text_file(tmp_path / "long")
+    with pytest.raises(UnreadableAttachment, match="cannot be read"):
+        read_text_file(tmp_path / ("x" * 300))
+    with pytest.raises(UnreadableAttachment, match="is not a file"):
+        read_text_file(Path(os.devnull))
 
 
 TEXTS = st.text(st.sampled_from("ab\n`🎉\0\ud800"), max_size=20)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from core.chats import ChatOptions
+from core.chats import ChatOptions, ChatStore
 from core.chats.markdown import import_markdown
 from core.chats.transfer import export_markdown
 from core.errors import UnreadableImport
@@ -65,3 +67,23 @@ def test_anything_else_is_refused_and_nothing_is_added(store, data):
     with pytest.raises(UnreadableImport):
         import_markdown(store, data)
     assert store.page(9) == ()
+
+
+LINES = [
+    "# T", "## You, 2026-01-02 03:04", "## Answer, 2026-01-02 03:05", "## Answer (a) (b), 9999-12-31 23:59",
+    "## You, 0001-01-01 00:00", "## System prompt", "<details><summary>Thinking</summary>", "</details>", "*(stopped)*",
+    "", "text", "\0", "```", "\u2028", "\x1f",
+]  # fmt: skip
+
+
+@settings(deadline=None)
+@given(lines=st.lists(st.sampled_from(LINES), max_size=12))
+def test_any_markdown_is_taken_whole_or_refused(lines):
+    store = ChatStore.in_memory()
+    try:
+        chat = import_markdown(store, "\n".join(lines).encode())
+    except UnreadableImport:
+        assert not store.page(1)
+    else:
+        assert store.messages.path(chat)
+    store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import mlx.core as mx
 import pytest
 
 import ane
@@ -134,3 +135,15 @@ def test_a_stop_at_any_point_ends_it_and_leaves_no_thread(tiny_pair: Pair):
             thread.join(5)
             assert not thread.is_alive()
     assert stops > 12
+
+
+def test_an_unloaded_pair_gives_its_memory_back(service: Service, tiny_pair: Pair) -> None:
+    held = []
+    for _ in range(3):
+        list(service.answer(Load(tiny_pair), lambda: False))
+        loaded_bytes = mx.get_active_memory()
+        list(service.answer(Unload(), lambda: False))
+        held.append(mx.get_active_memory())
+        assert held[-1] < loaded_bytes
+        assert mx.get_cache_memory() == 0
+    assert held[-1] - held[0] < loaded_bytes // 100

@@ -73,6 +73,7 @@ async def test_a_long_header_takes_a_second_request(hub, client, files):
         (200_000).to_bytes(8, "little") + b" " * 150_000,
         weights([1, 2]),
         (10).to_bytes(8, "little") + b"no JSON at all" + bytes(9000),
+        (100_000).to_bytes(8, "little") + b"[" * 100_000,
     ],
 )
 @in_loop
@@ -193,6 +194,7 @@ async def test_the_token_never_reaches_the_content_server(hub, client, token_fil
         b"<html>Welcome to the airport. Please log in.</html>",
         b"{}",
         b'{"sha": "not a commit", "siblings": []}',
+        b'{"x": ' + b"[" * 100_000,
         b'{"sha": "%s", "siblings": [{"rfilename": "../../evil", "size": 1, "blobId": "%s"}]}' % (b"a" * 40, b"b" * 40),
         b'{"sha": "%s", "siblings": [{"rfilename": "x", "size": 1, "blobId": "../../evil"}]}' % (b"a" * 40),
         b'{"sha": "%s", "siblings": [{"rfilename": "x", "size": -1, "blobId": "%s"}]}' % (b"a" * 40, b"b" * 40),

@@ -66,7 +66,18 @@ async def test_a_hub_that_does_not_answer_is_given_up(settings, hub, monkeypatch
         await search_models(settings, "tiny")
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"{}", b'[{"name": "x"}]', b'[{"id": 5}]'])
+NO_LISTS = [
+    b"<html>",
+    b"{}",
+    b'[{"name": "x"}]',
+    b'[{"id": 5}]',
+    b'[{"id": "\xff"}]',
+    b'[{"id": "a/b", "config": {"x": ' + b"[" * 100_000,
+    b'[{"id": "a/b", "downloads": ' + b"9" * 5000 + b"}]",
+]
+
+
+@pytest.mark.parametrize("body", NO_LISTS)
 def test_an_answer_that_is_no_list_of_models_is_told(settings, hub, body):
     hub.on_search.append(Fault(body=body))
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import assets
 from core.errors import BadCatalog
 from core.pairs.catalog import load_catalog, read_catalog
+from core.pairs.listing import list_pairs
 from core.paths import settings_dir
 
 SHIPPED = assets.path("pairs.toml").read_text()
@@ -46,6 +53,8 @@ WRONG = {
     ),
     "draft": ("mask_token_id = 5, ", "", "mask_token_id is missing"),
     "target": ("num_attention_heads = 9\nnum_key_value_heads = 3\nvocab", "num_key_value_heads = 3\nvocab", "heads"),
+    "endless number": ("format = 1", f"format = {'9' * 5000}", "digits"),
+    "too deep": (None, b"a = " + b"[" * 100_000, "recursion"),
     "no hub id": ('repo = "HuggingFaceTB/SmolLM2', 'repo = "../../etc/SmolLM2', "repo"),
 }
 
@@ -69,6 +78,27 @@ def test_a_folder_in_its_place_is_told_too(tmp_path):
     assert load_catalog(tmp_path).problem is not None
     with pytest.raises(BadCatalog):
         read_catalog(tmp_path / "pairs.toml")
+
+
+VALUES = [*re.finditer(r"(?<== )[^\n,}\]]+", SHIPPED)]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    value=st.sampled_from(VALUES),
+    wrong=st.sampled_from(
+        ["-1", "0", "1e400", "nan", "true", '""', '"\\u0000"', "[]", "{}", "2020-01-01", str(1 << 70)]
+    ),
+)
+def test_any_wrong_value_in_a_catalog_is_told_or_does_no_harm(value, wrong):
+    newer = f"{SHIPPED[: value.start()]}{wrong}{SHIPPED[value.end() :]}".replace("version = 1\n", "version = 7\n")
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "pairs.toml").write_text(newer)
+        loaded = load_catalog(Path(folder))
+        rows = list_pairs(loaded.catalog, ())
+    assert rows
+    assert loaded.problem is None or loaded.problem.sentence.startswith(("The catalog", "pairs.toml"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the picker needs is loaded beside the event loop, before it is opened."""
+"""What dialogs need is loaded beside the event loop, before they are opened."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import sys
 
 _CODE = """
 import sys
-from app.pairs.preload import preload
+from app.preload import preload
 assert "app.pairs.picker_model" not in sys.modules
+from app.help.licences import licence_texts
 preload().join()
+assert licence_texts.cache_info().currsize == 1
 assert "app.pairs.picker_model" in sys.modules and "app.pairs.picker" in sys.modules
 """
 
 
-def test_the_picker_is_loaded_before_it_is_opened() -> None:
+def test_picker_and_licences_are_loaded_before_they_are_opened() -> None:
     result = subprocess.run([sys.executable, "-c", _CODE], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stderr) == (0, "")
