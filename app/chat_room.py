@@ -89,6 +89,7 @@ class ChatRoom(QWidget):
     def _connect_chats(self) -> None:
         chats, generation = self._chats, self._generation
         chats.opened.connect(self._on_opened)
+        chats.found.connect(lambda found: self.find_bar.show_found(found.message_id, found.words))
         chats.asked.connect(self._on_asked)
         chats.answered.connect(self._on_answered)
         chats.state_changed.connect(self._on_state)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -16,11 +17,12 @@ from PySide6.QtCore import QObject, Signal
 from app.chats.answers import Answers
 from app.chats.asking import Work, another_answer, question, same_answer
 from app.chats.drafts import Drafts
+from app.chats.found import Found
 from app.chats.keeper import Keeper
 from app.chats.session import Session, attached_files
 from app.generation import Generation, State
 from app.tasks import Tasks
-from core.chats import ChatOptions, ChatStore, Message
+from core.chats import Chat, ChatOptions, ChatStore, Message
 from core.chats.attach import TextFile, typed_text, with_files
 from core.errors import MirrorError, MissingChat
 from core.paths import settings_file
@@ -36,6 +38,8 @@ class Chats(QObject):
 
     opened = Signal()
     """Another chat is open, or it shows other messages than before."""
+    found = Signal(object)
+    """`Found`: what a search found in the open chat is to be shown."""
     asked = Signal(object, object)
     """Two `Message`s came to the open chat: the user's, and the answer that is waited for."""
     answered = Signal(object)
@@ -114,12 +118,14 @@ class Chats(QObject):
         if last_chat is not None and self.keeper.is_kept and self.current is first and self._is_untouched(first):
             await self._open(last_chat, quietly=True)
 
-    def open(self, chat_id: int) -> None:
-        """Show a chat."""
-        if chat_id == self.current.chat_id:
+    def open(self, chat_id: int, found: Found | None = None) -> None:
+        """Show a chat; `found`: with this message of it in sight."""
+        if chat_id == self.current.chat_id and (found is None or self.current.find(found.message_id) is not None):
+            if found is not None:
+                self.found.emit(found)
             return
         self._wanted = chat_id
-        self._tasks.start(self._open(chat_id))
+        self._tasks.start(self._open(chat_id, found=found))
 
     def new(self) -> None:
         """Show an empty chat. It is kept once something was written in it."""
@@ -142,12 +148,12 @@ class Chats(QObject):
         await self.answers.close()
         await self.keeper.close()
 
-    async def _open(self, chat_id: int, quietly: bool = False) -> None:
+    async def _open(self, chat_id: int, quietly: bool = False, found: Found | None = None) -> None:
         shown = self.current
         session = self.answers.sessions.get(chat_id)
         if session is None or not session.must_stay:
             try:
-                chat, path = await self.keeper.call(lambda store: (store.get(chat_id), store.messages.path(chat_id)))
+                chat, path = await self.keeper.call(partial(_read_chat, chat_id=chat_id, found=found))
             except MirrorError as error:
                 if not (quietly and isinstance(error, MissingChat)):
                     self.failed.emit(error.problem)
@@ -158,6 +164,8 @@ class Chats(QObject):
             return
         if quietly or self._wanted == chat_id:
             self._show(session)
+            if found is not None:
+                self.found.emit(found)
 
     def _is_newer(self, session: Session) -> bool:
         """Whether the open chat should be shown anew as `session`."""
@@ -354,3 +362,12 @@ class Chats(QObject):
         except MirrorError as error:
             self.failed.emit(error.problem)
             return None
+
+
+def _read_chat(store: ChatStore, chat_id: int, found: Found | None) -> tuple[Chat, tuple[Message, ...]]:
+    """The chat with its messages; where the one that was found is not among those chosen last, it is chosen."""
+    path = store.messages.path(chat_id)
+    if found is not None and all(message.id != found.message_id for message in path):
+        store.messages.choose(found.message_id)
+        path = store.messages.path(chat_id)
+    return store.get(chat_id), path
