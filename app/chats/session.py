@@ -10,11 +10,9 @@ import msgspec
 from app.chat.entry import Entry
 from app.chat.message_bar import Offer
 from app.chats.writing import Writing
-from app.generation import Answering
 from app.stats import words
-from core.chats import Chat, ChatOptions, Figures, Message
+from core.chats import Chat, ChatOptions, Message
 from core.chats.attach import TextFile, typed_text
-from core.protocol import Done
 
 _INTERRUPTED = "Interrupted: the program ended while this answer was written."
 _ELSEWHERE = "This answer is being written in another window."
@@ -75,7 +73,7 @@ class Session:
 
     def take(self, path: tuple[Message, ...]) -> None:
         """Show what the store has, and instead of what it does not have yet how answers have ended."""
-        ended = {writing.answer_id: writing.answering for writing in self.unkept}
+        ended = {writing.answer_id: writing for writing in self.unkept}
         self.path = tuple(_as_ended(m, ended[m.id]) if m.id in ended else m for m in path)
 
     def offer(self, message_id: int) -> Offer:
@@ -96,16 +94,15 @@ class Session:
         )
 
 
-def _as_ended(message: Message, answering: Answering) -> Message:
-    ending = answering.ending
+def _as_ended(message: Message, writing: Writing) -> Message:
+    answering, ending = writing.answering, writing.answering.ending
     assert ending is not None
-    figures = Figures.of(ending.done) if ending.done else None
     return msgspec.structs.replace(
         message,
         content=answering.text,
         thinking=answering.thinking,
         state=ending.state,
-        figures=figures,
+        figures=writing.figures,
         problem=ending.problem,
     )
 
@@ -126,7 +123,7 @@ def entry_of(message: Message) -> Entry:
 
 def ending_of(answer: Message) -> tuple[str, str]:
     """The line under an answer, and what cut it off."""
-    figures = words.answer_line(_done_of(answer.figures)) if answer.figures else ""
+    figures = words.answer_line(answer.figures) if answer.figures else ""
     if answer.state == "stopped" and not figures:
         figures = _STOPPED
     if answer.state == "failed":
@@ -150,7 +147,3 @@ def attached_files(message: Message) -> tuple[TextFile, ...]:
         fenced = message.content[attachment.start : attachment.end].split("\n", 2)[2]
         files.append(TextFile(attachment.name, fenced.rpartition("\n")[0] + "\n"))
     return tuple(files)
-
-
-def _done_of(figures: Figures) -> Done:
-    return Done(text="", thinking="", token_ids=(), **msgspec.structs.asdict(figures))
