@@ -217,7 +217,7 @@ class ChatRoom(QWidget):
 
     def _on_files(self, files: tuple[TextFile, ...]) -> None:
         if not self.composer.is_editing:
-            self._chats.current.files = files
+            self._chats.note_files(files)
 
     def _on_options(self, options: ChatOptions) -> None:
         now = self._chats.current.options

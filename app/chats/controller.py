@@ -22,7 +22,7 @@ from app.chats.keeper import Keeper
 from app.chats.session import Session, attached_files
 from app.generation import Generation, State
 from app.tasks import Tasks
-from core.chats import Chat, ChatOptions, ChatStore, Message
+from core.chats import ChatOptions, ChatStore, Message
 from core.chats.attach import TextFile, typed_text, with_files
 from core.errors import MirrorError, MissingChat
 from core.paths import settings_file
@@ -153,13 +153,12 @@ class Chats(QObject):
         session = self.answers.sessions.get(chat_id)
         if session is None or not session.must_stay:
             try:
-                chat, path = await self.keeper.call(partial(_read_chat, chat_id=chat_id, found=found))
+                session = await self.keeper.call(partial(_read_chat, chat_id=chat_id, found=found))
             except MirrorError as error:
                 if not (quietly and isinstance(error, MissingChat)):
                     self.failed.emit(error.problem)
                 self.list_changed.emit()
                 return
-            session = Session(chat, chat.options, path, chat.draft)
         if quietly and (self.current is not shown or not self._is_newer(session)):
             return
         if quietly or self._wanted == chat_id:
@@ -174,7 +173,7 @@ class Chats(QObject):
 
     def _show(self, session: Session) -> None:
         if session.chat_id is not None and session.chat_id == self.current.chat_id:
-            session.draft = self.current.draft  # the newest is what is typed here
+            session.draft, session.files = self.current.draft, self.current.files  # the newest is what is typed here
         else:
             self._leave()
         self.current = session
@@ -189,7 +188,7 @@ class Chats(QObject):
             return
         if session.must_stay:
             self.answers.sessions[session.chat_id] = session
-        elif not session.path and not session.draft.strip():
+        elif not (session.path or session.draft.strip() or session.files):
             chat_id = session.chat_id
             self._tasks.start(self._do(lambda store: store.delete(chat_id)))
 
@@ -211,7 +210,7 @@ class Chats(QObject):
         files = tuple(files)
         content, attachments = with_files(text, files)
         if replaced is None:
-            session.draft, session.files = "", ()
+            session.draft, session.files, session.kept_files = "", (), ()
         self._drafts.drop()
         session.sent = (text, files)
         self._begin(session, question(last, replaced, content, attachments))
@@ -281,6 +280,10 @@ class Chats(QObject):
     def note_draft(self, text: str) -> None:
         """This is typed and not sent."""
         self._drafts.note(self.current, text)
+
+    def note_files(self, files: tuple[TextFile, ...]) -> None:
+        """These are attached and not sent."""
+        self._drafts.note_files(self.current, files)
 
     def set_mode(self, mode: Mode) -> None:
         """How the open chat is decoded from the next answer on."""
@@ -364,10 +367,11 @@ class Chats(QObject):
             return None
 
 
-def _read_chat(store: ChatStore, chat_id: int, found: Found | None) -> tuple[Chat, tuple[Message, ...]]:
+def _read_chat(store: ChatStore, chat_id: int, found: Found | None) -> Session:
     """The chat with its messages; where the one that was found is not among those chosen last, it is chosen."""
     path = store.messages.path(chat_id)
     if found is not None and all(message.id != found.message_id for message in path):
         store.messages.choose(found.message_id)
         path = store.messages.path(chat_id)
-    return store.get(chat_id), path
+    chat, files = store.get(chat_id), store.draft_files(chat_id)
+    return Session(chat, chat.options, path, chat.draft, files, kept_files=files)

@@ -32,6 +32,8 @@ class Session:
     draft: str = ""
     files: tuple[TextFile, ...] = ()
     """Attached to the message that is being typed."""
+    kept_files: tuple[TextFile, ...] = ()
+    """Those of them that the store has."""
     sent: tuple[str, tuple[TextFile, ...]] = ("", ())
     """What is on its way into the store."""
     asking: bool = False
@@ -54,7 +56,7 @@ class Session:
     @property
     def must_stay(self) -> bool:
         """Whether it holds what the store does not."""
-        return bool(not self.accepts_message or self.unkept or self.files)
+        return bool(not self.accepts_message or self.unkept or self.files != self.kept_files)
 
     def find(self, message_id: int) -> Message | None:
         """The message, where it is one of those shown."""

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.chats import writing
 from app.generation import State
 from app.main_window import MainWindow
-from core.chats import ChatOptions, ChatStore, Figures, Sampling
+from core.chats import ChatOptions, ChatStore, Figures, Sampling, schema
 from core.chats.attach import TextFile
 from core.pairs import Pair
 from core.paths import chats_file
@@ -398,7 +398,7 @@ def test_an_answer_is_kept_once_the_disk_lets_it(
     qtbot.waitUntil(lambda: window.chats.current.writing is None, timeout=WAIT_MS)
     qtbot.waitUntil(window.notice.isVisible, timeout=WAIT_MS)
     assert window.chats.current.unkept
-    other.execute("PRAGMA user_version = 1")
+    other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
     other.close()
     answer = until_answered(window, qtbot)
     assert stored(lambda store: store.messages.path(open_chat(window)))[-1].content == answer.content == source(window)
