@@ -289,6 +289,12 @@ class Chats(QObject):
         """How the open chat is decoded from the next answer on."""
         self.set_options(msgspec.structs.replace(self.current.options, mode=mode))
 
+    def set_thinking(self, on: bool) -> None:
+        """Whether the model is to think before it answers in the open chat."""
+        options = self.current.options
+        sampling = msgspec.structs.replace(options.sampling, thinking=on)
+        self.set_options(msgspec.structs.replace(options, sampling=sampling))
+
     def set_options(self, options: ChatOptions) -> None:
         """What the user wants for the open chat."""
         session = self.current

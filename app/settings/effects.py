@@ -68,10 +68,10 @@ class Effects(QObject):
         self._window.panel.setFixedWidth(scaled(PANEL_WIDTH))
 
     def _set_simple(self) -> None:
-        for part in (self._window.panel, self._window.mode_selector):
-            set_simple = getattr(part, "set_simple", None)
-            if set_simple is not None:
-                set_simple(self._settings.values.simple)
+        simple = self._settings.values.simple
+        self._window.panel.set_simple(simple)
+        self._window.mode_selector.set_simple(simple)
+        self._window.chats.settings = self._settings.values  # the dialog of a chat's options looks there
 
     def _set_send_key(self) -> None:
         self._window.composer.set_send_key(self._settings.values.send_key)

@@ -29,6 +29,7 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     min_p: float | None = None
     repetition_penalty: float | None = None
     stop: tuple[str, ...] | None = None
+    thinking: bool | None = None
 
     def applied_to(self, options: GenerateOptions) -> GenerateOptions:
         """`options` with what this chat wants otherwise."""

@@ -188,10 +188,20 @@ def test_the_pair_of_the_settings_is_loaded_while_its_files_are_there(home: Path
     assert start_pair(demo_pair()) == demo_pair()
 
 
-def test_the_simple_window_reaches_parts_that_know_of_it(open_around: OpenAround) -> None:
+def test_the_simple_window_hides_what_experts_need_everywhere(open_around: OpenAround, qtbot: QtBot) -> None:
     around = open_around()
-    told: list[bool] = []
-    around._window.panel.set_simple = told.append  # type: ignore[attr-defined]
-    around.settings.set("simple", True)
-    around.settings.set("simple", False)
-    assert told == [True, False]
+    window = window_of(around, qtbot)
+    window.panel.setVisible(True)
+    for simple in (False, True, False):
+        around.settings.set("simple", simple)
+        assert window.panel.histogram.isVisibleTo(window.panel) is not simple
+        assert window.panel.speed.isVisibleTo(window.panel)
+        assert (window.mode_selector.count() == 2) is simple
+        dialog = window.room.open_options()
+        hidden = {name for name, field in dialog.fields.items() if not field.isVisibleTo(dialog)}
+        assert hidden == (set(dialog.fields) - {"temperature"} if simple else set())
+        assert dialog.stop.isVisibleTo(dialog) is not simple
+        assert dialog.prompt.isVisibleTo(dialog)
+        dialog.fields["top_k"].setText("7")
+        dialog.save.click()
+        assert window.chats.current.options.sampling.top_k == 7  # hidden fields keep what they have
