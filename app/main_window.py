@@ -282,15 +282,10 @@ class MainWindow(QMainWindow):
         self._engine.status_changed.connect(picker.preparation.show_status)
         return picker
 
-    async def renew_picker(self) -> None:
-        """Pause downloads; the picker is made anew, with the settings as they are then, when it is next opened."""
-        picker, pairs, self.picker, self._pairs = self.picker, self._pairs, None, None
-        if picker is not None and pairs is not None:
-            await pairs.close()
-            picker.close()
-            picker.deleteLater()
-            pairs.deleteLater()
-            self._show_downloads()
+    def reload_pairs(self) -> None:
+        """The settings of the hub or of memory have changed; downloads under way go on as they began."""
+        if self._pairs is not None:
+            self._pairs.reload()
 
     def _use_pair(self, pair: Pair, check: bool = False) -> None:
         self.notice.hide()

@@ -40,9 +40,7 @@ FIELDS = (
     Field("top_k", "Top k", int, 0, 1_000_000, "only so many of the likeliest words; 0 is all"),
     Field("min_p", "Min p", float, 0, 1, "only words at least this likely beside the likeliest"),
     Field("repetition_penalty", "Repetition penalty", float, 0.1, 10, "above 1, words come less often again"),
-    Field(
-        "seed", "Seed", int, 0, 2**31 - 1, "the same seed, the same answer", usual="another one for each version"
-    ),
+    Field("seed", "Seed", int, 0, 2**31 - 1, "the same seed, the same answer", usual="another one for each version"),
 )
 
 

@@ -17,6 +17,7 @@ from app.generation import State
 from app.main_window import MainWindow
 from app.pairs.last_pair import remember, start_pair
 from app.pairs.sources import user_sources
+from app.pairs.words import memory_lines
 from app.settings.effects import READ_WHEN_NEEDED
 from app.surroundings import Surroundings
 from app.theme import LIGHT, Theme
@@ -163,19 +164,32 @@ def test_the_hub_is_reached_as_the_settings_say(open_around: OpenAround, qtbot: 
     around = open_around()
     window = window_of(around, qtbot)
     window.open_picker()
-    first = window.picker
+    pairs, picker = window._pairs, window.picker
+    assert pairs is not None
+    assert picker is not None
     around.settings.set("hub_endpoint", "https://mirror.example.org/")
     around.settings.set("proxy", "http://localhost:3128")
     around.settings.set("models_folder", str(tmp_path / "models"))
-    qtbot.waitUntil(lambda: window.picker is None, timeout=WAIT_MS)
     hub = user_sources().hub
     assert (hub.endpoint, hub.proxy) == ("https://mirror.example.org", "http://localhost:3128")
     assert hub.cache_dir == tmp_path / "models"
+    qtbot.waitUntil(lambda: pairs._sources.hub == hub, timeout=WAIT_MS)
+    assert window.picker is picker
+    assert picker.isVisible()
+
+
+def test_an_open_picker_shows_the_memory_that_the_settings_allow(open_around: OpenAround, qtbot: QtBot) -> None:
+    around = open_around({"prefix_cache_mb": 0})
+    window = window_of(around, qtbot)
     window.open_picker()
-    assert window.picker is not None
-    assert window.picker is not first
-    assert window._pairs is not None
-    assert window._pairs._sources.hub == hub
+    pairs = window._pairs
+    assert pairs is not None
+    qtbot.waitUntil(lambda: not pairs.reading, timeout=WAIT_MS)
+    assert "earlier conversations" not in memory_lines(pairs.card("demo"))
+    around.settings.set("prefix_cache_mb", 50)
+    around.settings.set("context_limit", 1000)
+    qtbot.waitUntil(lambda: "for 1,000 tokens of context" in memory_lines(pairs.card("demo")), timeout=WAIT_MS)
+    assert "earlier conversations: 50" in memory_lines(pairs.card("demo"))
 
 
 def test_the_pair_of_the_settings_is_loaded_while_its_files_are_there(home: Path, tmp_path: Path) -> None:  # noqa: ARG001
