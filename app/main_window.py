@@ -246,6 +246,8 @@ class MainWindow(QMainWindow):
         self.mode_selector.set_devices(self._devices)
         self.panel.set_devices(self._devices)
         self.tools.set_devices(self._devices)
+        if self.picker is not None:
+            self.picker.preparation.devices = self._devices
 
     def _on_memory(self, rss_bytes: int | None) -> None:
         self._held_bytes = rss_bytes or 0
@@ -276,6 +278,7 @@ class MainWindow(QMainWindow):
         model.downloads_changed.connect(self._show_downloads)
         self._tell_picker()
         picker = PairPicker(model, self)
+        picker.preparation.devices = self._devices
         picker.preparation.show_status(self._engine.status)
         picker.preparation.stop_wanted.connect(self.generation.stop)
         picker.preparation.retry_wanted.connect(self.generation.load)

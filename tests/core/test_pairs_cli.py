@@ -129,9 +129,9 @@ def test_bad_input_gives_one_sentence(arguments, sentence):
 
 
 def test_the_settings_limits_and_models_folder_hold_and_an_option_wins(tiny_pair, tmp_path):
-    (tmp_path / "settings").mkdir()
+    (tmp_path / "config").mkdir()
     values = {"context_limit": 1000, "prefix_cache_mb": 1, "models_folder": str(tmp_path / "models")}
-    (tmp_path / "settings" / "settings.json").write_text(json.dumps(values))
+    (tmp_path / "config" / "settings.json").write_text(json.dumps(values))
     place = tmp_path / "models" / "models--mlx-community--Qwen3-4B-8bit" / "snapshots" / "0"
     place.parent.mkdir(parents=True)
     place.symlink_to(tiny_pair.target)
