@@ -89,6 +89,7 @@ class ChatRoom(QWidget):
     def _connect_chats(self) -> None:
         chats, generation = self._chats, self._generation
         chats.opened.connect(self._on_opened)
+        chats.found.connect(lambda found: self.find_bar.show_found(found.message_id, found.words))
         chats.asked.connect(self._on_asked)
         chats.answered.connect(self._on_answered)
         chats.state_changed.connect(self._on_state)
@@ -110,6 +111,7 @@ class ChatRoom(QWidget):
         composer.files_dropped.connect(self._files.attach)
         composer.edit_last_requested.connect(self.edit_last)
         composer.edit_cancelled.connect(self.end_edit)
+        composer.thinking_chosen.connect(chats.set_thinking)
         self._files.attached.connect(composer.attachments.add)
         self._files.failed.connect(self.show_problem)
         self._files.told.connect(self.tell)
@@ -194,6 +196,7 @@ class ChatRoom(QWidget):
     def show_pair_status(self, status: PairStatus) -> None:
         """The pair's state has changed."""
         self._show_waiting()
+        self._show_thinking(status)
         self._offer_pair(status)
 
     # ------------------------------------------------------------- what the user does
@@ -216,7 +219,7 @@ class ChatRoom(QWidget):
 
     def _on_files(self, files: tuple[TextFile, ...]) -> None:
         if not self.composer.is_editing:
-            self._chats.current.files = files
+            self._chats.note_files(files)
 
     def _on_options(self, options: ChatOptions) -> None:
         now = self._chats.current.options
@@ -246,6 +249,7 @@ class ChatRoom(QWidget):
             self._edited_id = None
             self.composer.set_editing(False)
             self._show_draft()
+            self._show_thinking(self._status())
             self._offer_pair(self._status())
         self._on_state()
 
@@ -296,6 +300,12 @@ class ChatRoom(QWidget):
     def _show_draft(self) -> None:
         self.composer.attachments.set_files(self._chats.current.files)
         self.composer.set_text(self._chats.current.draft)
+
+    def _show_thinking(self, status: PairStatus) -> None:
+        """What this chat was told, or what the loaded model does of itself, where it can be told."""
+        thinks = status.loaded.thinks if status.loaded else None
+        chosen = self._chats.current.options.sampling.thinking
+        self.composer.show_thinking(thinks if thinks is None or chosen is None else chosen)
 
     def _offer_pair(self, status: PairStatus) -> None:
         """Where this chat used another pair than the loaded one, one click loads it."""

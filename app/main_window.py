@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QPushButton, QVBoxLayout, QWidget
 
 from app import window_state
+from app.chat_figures import ChatFigures
 from app.chat_room import ChatRoom
 from app.chats.controller import Chats
 from app.chats.drops import FileDrops
@@ -23,12 +23,11 @@ from app.chats.known_pairs import remember_pair
 from app.chats.sidebar import Sidebar
 from app.commands import Commands
 from app.engine import Engine, PairState, PairStatus
-from app.generation import Answering, Generation, State
+from app.generation import Generation, State
 from app.model_tools import ModelTools
 from app.pairs.last_pair import remember
 from app.pairs.mode_selector import Devices, ModeSelector
 from app.pairs.pair_button import PairButton
-from app.stats.figures import FiguresModel
 from app.stats.panel import StatsPanel
 from app.stats.verdict_chip import VerdictChip
 from app.tasks import Tasks
@@ -37,7 +36,7 @@ from app.window_commands import add_commands, show_menu
 from core.errors import DemoTargetMissing, Problem
 from core.pairs import Pair
 from core.paths import chats_file
-from core.protocol import Hello, ModeChanged, Step
+from core.protocol import Hello, ModeChanged
 
 if TYPE_CHECKING:
     from app.pairs.picker import PairPicker
@@ -68,7 +67,6 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Mirror SD")
         self.setMinimumSize(window_state.SMALLEST)
         self._engine = engine
-        self._model = FiguresModel(lambda: self.mode_selector.mode)
         self._devices = Devices()
         self._may_close = False
         self.may_leave: Callable[[], bool] = lambda: True
@@ -77,6 +75,7 @@ class MainWindow(QMainWindow):
         self._remembered_chat: int | None = None
         self.generation = Generation(engine, choose_pair, self)
         self.chats = Chats(Keeper(chats or chats_file()), self.generation, lambda: engine.status.name, self)
+        self.figures = ChatFigures(self.chats, self.generation, self)
         self.files = ChatFiles(self.chats, self)
         self.room = ChatRoom(self.chats, self.generation, self.files, lambda: engine.status)
         self.transcript, self.notice, self.composer = self.room.transcript, self.room.notice, self.room.composer
@@ -166,6 +165,8 @@ class MainWindow(QMainWindow):
         self.sidebar.export_requested.connect(self.files.ask_export)
         self.room.pair_wanted.connect(self._use_pair)
         chats.opened.connect(self._on_chat_opened)
+        self.figures.changed.connect(self._show_figures)
+        self.transcript.bars.figures_requested.connect(self.figures.show_answer)
         chats.options_changed.connect(self._show_mode)
         chats.state_changed.connect(self._show_title)
         FileDrops(self).dropped.connect(self.files.attach)
@@ -173,9 +174,6 @@ class MainWindow(QMainWindow):
     def _connect_engine(self) -> None:
         generation = self.generation
         generation.state_changed.connect(self._on_state)
-        generation.answer_started.connect(self._on_answer_started)
-        generation.stepped.connect(self._on_step)
-        generation.answer_ended.connect(self._on_answer_ended)
         generation.failed.connect(self._on_failed)
         generation.mode_changed.connect(self._on_mode_changed)
         self._engine.status_changed.connect(self._on_pair_status)
@@ -186,11 +184,6 @@ class MainWindow(QMainWindow):
 
     def _on_chat_opened(self) -> None:
         self._show_mode()
-        if self.generation.current is None:
-            answers = [message.figures for message in self.chats.current.path if message.figures is not None]
-            self._model.open_chat(answers)
-            self._model.show_saved(answers[-1] if answers else None)
-            self._show_figures()
         self._show_title()
         self.composer.setFocus()
 
@@ -225,24 +218,10 @@ class MainWindow(QMainWindow):
     def _on_mode_changed(self, change: ModeChanged) -> None:
         if change.cause == "failure":
             self.show_problem(Problem("ModeChanged", change.reason, "The answer goes on with the draft in MLX."))
-        self._model.mode_changed(change)
 
     def _on_state(self, state: State) -> None:
         if state is State.LOADING:
             self.notice.hide()
-
-    def _on_answer_started(self, _answering: Answering) -> None:
-        self._model.begin(time.monotonic())
-        self._show_figures()
-
-    def _on_step(self, step: Step) -> None:
-        self._model.step(step, time.monotonic())
-        self._show_figures()
-
-    def _on_answer_ended(self, answering: Answering) -> None:
-        if answering.ending is not None and answering.ending.done is not None:
-            self._model.done(answering.ending.done)
-        self._show_figures()
 
     # --------------------------------------------------------------- the engine
 
@@ -255,8 +234,7 @@ class MainWindow(QMainWindow):
             self._set_devices(programs_on=status.loaded.programs_on)
         if status.state is not PairState.LOADING:
             self.panel.show_loaded(status.loaded)
-            self._model.loaded(status.loaded, time.monotonic())
-            self._show_figures()
+            self.figures.set_loaded(status.loaded)
         self.room.show_pair_status(status)
 
     def _on_hello(self, hello: Hello) -> None:
@@ -268,17 +246,19 @@ class MainWindow(QMainWindow):
         self.mode_selector.set_devices(self._devices)
         self.panel.set_devices(self._devices)
         self.tools.set_devices(self._devices)
+        if self.picker is not None:
+            self.picker.preparation.devices = self._devices
 
     def _on_memory(self, rss_bytes: int | None) -> None:
         self._held_bytes = rss_bytes or 0
         self._tell_picker()
-        self._model.memory(rss_bytes)
-        self._show_figures()
+        self.figures.set_memory(rss_bytes)
 
     def _show_figures(self) -> None:
-        self.panel.show_figures(self._model.figures(self.panel.scope))
-        self.panel.show_record(self._model.record)
-        self.verdict.show_figures(self._model.figures())
+        model = self.figures.shown
+        self.panel.show_figures(model.figures(self.panel.scope))
+        self.panel.show_record(model.record)
+        self.verdict.show_figures(model.figures())
 
     # ----------------------------------------------------------------- the pairs
 
@@ -298,21 +278,17 @@ class MainWindow(QMainWindow):
         model.downloads_changed.connect(self._show_downloads)
         self._tell_picker()
         picker = PairPicker(model, self)
+        picker.preparation.devices = self._devices
         picker.preparation.show_status(self._engine.status)
         picker.preparation.stop_wanted.connect(self.generation.stop)
         picker.preparation.retry_wanted.connect(self.generation.load)
         self._engine.status_changed.connect(picker.preparation.show_status)
         return picker
 
-    async def renew_picker(self) -> None:
-        """Pause downloads; the picker is made anew, with the settings as they are then, when it is next opened."""
-        picker, pairs, self.picker, self._pairs = self.picker, self._pairs, None, None
-        if picker is not None and pairs is not None:
-            await pairs.close()
-            picker.close()
-            picker.deleteLater()
-            pairs.deleteLater()
-            self._show_downloads()
+    def reload_pairs(self) -> None:
+        """The settings of the hub or of memory have changed; downloads under way go on as they began."""
+        if self._pairs is not None:
+            self._pairs.reload()
 
     def _use_pair(self, pair: Pair, check: bool = False) -> None:
         self.notice.hide()

@@ -51,6 +51,7 @@ def add_chat_commands(window: MainWindow) -> None:
     add("Chat", "Import chats…", "Ctrl+I", files.ask_import)
     add("Chat", "Write a message", "Ctrl+L", window.composer.setFocus)
     add("Chat", "Attach text files…", "Ctrl+O", files.ask_attach)
+    add("Chat", "Thinking on or off", "Ctrl+Shift+H", window.composer.toggle_thinking)
     add("Chat", "Edit the last message", "Ctrl+Up", room.edit_last)
 
 

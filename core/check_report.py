@@ -7,6 +7,10 @@ from collections.abc import Callable, Sequence
 from core.check_messages import Check, CheckedPrompt, CheckStarted, Divergence, ModeVerdict, Verdict
 from core.modes import Mode
 
+NEAR_TIE = (
+    "At a near-tie the target finds two tokens all but equally likely, and rounding decides: "
+    "both answers are the target's own."
+)
 _HEADER = f"{'mode':8}{'equal':>10}{'tok/s':>9}{'vs plain':>10}{'tok/step':>10}{'hits':>7}{'overlap':>9}"
 
 
@@ -79,7 +83,7 @@ def verdict_sentence(verdict: Verdict, name: Callable[[Mode], str] = str) -> str
         return f"NOT the answers of plain decoding: {', '.join(lossy)}."
     near_ties = sum(each.prompts - each.equal for each in verdict.modes)
     if near_ties:
-        return f"The answers are those of plain decoding but for {near_ties} that left them at a near-tie."
+        return f"The answers are those of plain decoding but for {near_ties} that left them at a near-tie. {NEAR_TIE}"
     return "All answers are those of plain decoding, token for token."
 
 

@@ -73,6 +73,8 @@ class GenerateOptions(msgspec.Struct, frozen=True):
     repetition_penalty: float = 1.0
     """Above 1, tokens of the prompt and the answer so far become less likely."""
     stop: tuple[str, ...] = ()
+    thinking: bool | None = None
+    """Whether the model is to think before it answers, where its template has a switch; None as the template does."""
 
 
 class Load(Message, frozen=True):
@@ -218,6 +220,8 @@ class Loaded(Message, frozen=True):
     """Whether the programs were kept from an earlier time, and why not; a sentence."""
     verdict: Verdict | None = None
     """Of the check at the end; None where none was made, or it was stopped."""
+    thinks: bool | None = None
+    """Whether the model thinks before it answers unless it is told; None where its template has no switch for that."""
 
 
 class Unloaded(Message, frozen=True):

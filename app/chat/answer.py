@@ -14,6 +14,7 @@ from app.chat.blocks import BlockSplitter, Change, FenceClosed, FenceOpened, Fen
 from app.chat.code import CodeView
 from app.chat.entry import Entry
 from app.chat.formats import PARAGRAPH_GAP_PX
+from app.chat.message_bar import MessageBar
 from app.chat.pieces import Code, Piece, condensed, ends_run, pieces
 from app.chat.prose import ProseView
 from app.chat.thinking import ThinkingView
@@ -139,9 +140,10 @@ class AnswerView(QWidget):
         self.footer.show_end(figures, problem, can_copy=bool(self._source))
         self._grow()
 
-    def add_bar(self, bar: QWidget) -> None:
+    def add_bar(self, bar: MessageBar) -> None:
         """What can be done with the answer, beside its figures."""
         self.footer.buttons.insertWidget(0, bar)
+        self.footer.figures.chosen.connect(bar.ask_figures)
 
     def copy_markdown(self) -> None:
         """Put the answer on the clipboard as Markdown."""

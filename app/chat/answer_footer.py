@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.widgets import label, set_kind
 
@@ -20,8 +21,7 @@ class AnswerFooter(QWidget):
 
     def __init__(self, answer: AnswerView) -> None:
         super().__init__(answer)
-        self.figures = label("", "figures", wraps=True)
-        self.figures.setAccessibleName("Figures of this answer")
+        self.figures = FiguresLine()
         self.problem = label("", "bad", wraps=True)
         texts = QVBoxLayout()
         texts.setSpacing(2)
@@ -49,6 +49,34 @@ class AnswerFooter(QWidget):
         self.copy_markdown.setVisible(can_copy)
         self.copy_plain.setVisible(can_copy)
         self.show()
+
+
+class FiguresLine(QLabel):
+    """The figures in a line or two; a click, or Enter, shows all of them in the statistics."""
+
+    chosen = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        set_kind(self, "figures")
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        self.setAccessibleName("Figures of this answer")
+        self.setToolTip("Show the figures of this answer in the statistics")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """A click."""
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.chosen.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Enter or Space."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self.chosen.emit()
+        else:
+            super().keyPressEvent(event)
 
 
 class CopyButton(QPushButton):

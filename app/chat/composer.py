@@ -39,6 +39,8 @@ class Composer(QFrame):
     """`Path`s that were dropped or pasted."""
     edit_last_requested = Signal()
     edit_cancelled = Signal()
+    thinking_chosen = Signal(bool)
+    """Whether the model is to think before it answers."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -69,6 +71,13 @@ class Composer(QFrame):
         self.attach.setAccessibleName("Attach a text file")
         self.attach.setToolTip("Attach a text file (Ctrl+O); files can be dropped on the window too")
         self.attach.clicked.connect(self.attach_requested)
+        self.thinking = QPushButton("Thinking")
+        set_kind(self.thinking, "scope")
+        self.thinking.setCheckable(True)
+        self.thinking.setAccessibleName("Thinking before the answer")
+        self.thinking.setToolTip("Whether the model thinks before it answers in this chat (Ctrl+Shift+H)")
+        self.thinking.clicked.connect(self.thinking_chosen)
+        self.thinking.hide()
         self._editing = self._make_editing()
         self._lay_out()
         self.set_send_key("enter")
@@ -102,6 +111,7 @@ class Composer(QFrame):
         below.setSpacing(12)
         below.addWidget(self._hint, 1)
         below.addStretch(0)
+        below.addWidget(self.thinking)
         below.addWidget(self.attach)
         below.addWidget(self.button)
         layout = QVBoxLayout(self)
@@ -110,6 +120,17 @@ class Composer(QFrame):
         for widget in (self._editing, self.attachments, self.field):
             layout.addWidget(widget)
         layout.addLayout(below)
+
+    def show_thinking(self, on: bool | None) -> None:
+        """Show whether the model thinks before it answers; None where there is no choice."""
+        self.thinking.setVisible(on is not None)
+        self.thinking.setChecked(bool(on))
+        self._fit_hint()
+
+    def toggle_thinking(self) -> None:
+        """Have the model think before it answers, or not any more, where there is a choice."""
+        if not self.thinking.isHidden():
+            self.thinking.click()
 
     @property
     def is_editing(self) -> bool:
@@ -127,6 +148,8 @@ class Composer(QFrame):
 
     def _fit_hint(self) -> None:
         needed = self.fontMetrics().horizontalAdvance(self._keys) + self.attach.sizeHint().width()
+        if not self.thinking.isHidden():
+            needed += self.thinking.sizeHint().width()
         self._hint.setText(self._keys if self.width() > needed + self.button.sizeHint().width() + _SPACES else "")
 
     def set_state(self, state: State, accepts_message: bool) -> None:

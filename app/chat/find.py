@@ -33,7 +33,20 @@ _WIDTH = 200
 _MARGIN = 10
 _REFRESH_MS = 150
 
+_UNSPACED = "\u0e00"
+"""From this character on there are scripts without spaces between words."""
+
 TextView = QTextBrowser | QPlainTextEdit
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is looked for."""
+
+    words: tuple[str, ...] = ()
+    """Any of these."""
+    whole: bool = False
+    """Only whole words, where the script has spaces between them."""
 
 
 @dataclass
@@ -43,7 +56,7 @@ class Searched:
     view: TextView
     thinking: ThinkingView | None
     """The fold that it lies in."""
-    query: str
+    wanted: Wanted
     revision: int
     hits: list[QTextCursor]
 
@@ -57,6 +70,8 @@ class FindBar(QFrame):
         self._transcript = transcript
         self._searched: list[Searched] = []
         self._current: tuple[TextView, int] | None = None
+        self._wanted = Wanted()
+        self._wanted_id: int | None = None  # the message to go to, once it is built
         self._refresh = QTimer(self)
         self._refresh.setSingleShot(True)
         self._refresh.setInterval(_REFRESH_MS)
@@ -94,9 +109,25 @@ class FindBar(QFrame):
         if self.field.text():
             self._on_query()
 
+    def show_found(self, message_id: int, words: tuple[str, ...]) -> None:
+        """Show the bar with words that another search found in a message, and go there once it is built.
+
+        Each of the words is marked, wherever it stands. The keyboard stays where it is.
+        """
+        self.show()
+        self._settle()
+        self.raise_()
+        self.field.blockSignals(True)
+        self.field.setText(" ".join(words))
+        self.field.blockSignals(False)
+        self._wanted, self._current, self._wanted_id = Wanted(words, whole=True), None, message_id
+        self._search()
+        self._transcript.build_all()
+
     def close_bar(self) -> None:
         """Hide the bar and its marks."""
         self._refresh.stop()
+        self._wanted_id = None
         self.hide()
         self._search()
         self._transcript.setFocus()
@@ -119,7 +150,8 @@ class FindBar(QFrame):
         return sum(len(searched.hits) for searched in self._searched)
 
     def _on_query(self) -> None:
-        self._current = None
+        self._wanted = Wanted((self.field.text(),) if self.field.text() else ())
+        self._current = self._wanted_id = None
         self._search()
         self._go_to(self._first_in_sight())
         if self.field.text():
@@ -130,22 +162,45 @@ class FindBar(QFrame):
             self._refresh.start()
 
     def _search(self) -> None:
-        query = self.field.text() if not self.isHidden() else ""
+        wanted = self._wanted if not self.isHidden() else Wanted()
         known = {searched.view: searched for searched in self._searched}
         self._searched = [
-            self._search_in(view, thinking, query, known.get(view)) for view, thinking in _views(self._transcript)
+            self._search_in(view, thinking, wanted, known.get(view)) for view, thinking in _views(self._transcript)
         ]
         if self._current is not None and self._current not in self._places():
             self._current = None
         self._mark()
+        if self._wanted_id is not None:
+            self._go_to_wanted()
 
-    def _search_in(self, view: TextView, thinking: ThinkingView | None, query: str, known: Searched | None) -> Searched:
-        if query and thinking is not None:
+    def _search_in(
+        self, view: TextView, thinking: ThinkingView | None, wanted: Wanted, known: Searched | None
+    ) -> Searched:
+        if wanted.words and thinking is not None:
             thinking.fill()
         revision = view.document().revision()
-        if known is not None and (known.query, known.revision) == (query, revision):
+        if known is not None and (known.wanted, known.revision) == (wanted, revision):
             return known
-        return Searched(view, thinking, query, revision, _hits(view.document(), query))
+        return Searched(view, thinking, wanted, revision, _hits(view.document(), wanted))
+
+    def _go_to_wanted(self) -> None:
+        """Go to the first hit in the wanted message, or to its beginning, once it is built."""
+        message = next((m for m in self._transcript.messages if m.message_id == self._wanted_id), None)
+        if message is None or message.is_waiting:
+            if self._transcript.is_complete:
+                self._wanted_id = None
+            return
+        self._wanted_id = None
+        place = next((p for p in self._places() if message.isAncestorOf(p[0]) and self._is_text(p[0])), None)
+        if place is not None:
+            self._go_to(place)
+        else:
+            top = message.mapTo(self._transcript.content, QPoint(0, 0)).y()
+            self._transcript.show_range(top, top)
+
+    def _is_text(self, view: TextView) -> bool:
+        """Whether it is no thinking: the search that found the message did not look there."""
+        return any(searched.view is view and searched.thinking is None for searched in self._searched)
 
     def _places(self) -> list[tuple[TextView, int]]:
         return [(searched.view, index) for searched in self._searched for index in range(len(searched.hits))]
@@ -270,15 +325,18 @@ def _views(transcript: Transcript) -> list[tuple[TextView, ThinkingView | None]]
     return result
 
 
-def _hits(document: QTextDocument, query: str) -> list[QTextCursor]:
+def _hits(document: QTextDocument, wanted: Wanted) -> list[QTextCursor]:
     hits: list[QTextCursor] = []
-    cursor = QTextCursor(document)
-    while query and len(hits) < MOST_HITS:
-        cursor = document.find(query, cursor)
-        if cursor.isNull():
-            break
-        hits.append(cursor)
-    return hits
+    for word in wanted.words:
+        whole = wanted.whole and max(word) < _UNSPACED
+        flags = QTextDocument.FindFlag.FindWholeWords if whole else QTextDocument.FindFlag(0)
+        cursor = QTextCursor(document)
+        while len(hits) < MOST_HITS:
+            cursor = document.find(word, cursor, flags)
+            if cursor.isNull():
+                break
+            hits.append(cursor)
+    return sorted(hits, key=lambda hit: hit.selectionStart())
 
 
 def _mark(searched: Searched, chosen: int | None) -> None:

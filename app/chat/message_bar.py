@@ -39,6 +39,8 @@ class MessageBars(QObject):
     edit_requested = Signal(int)
     regenerate_requested = Signal(int)
     continue_requested = Signal(int)
+    figures_requested = Signal(int)
+    """The figures of this answer are to be shown in full."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -65,6 +67,7 @@ class MessageBar(QWidget):
     def __init__(self, bars: MessageBars, message_id: int) -> None:
         super().__init__()
         self.message_id = message_id
+        self._bars = bars
         self._offer = Offer()
         self.before = _quiet("\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}", "Show the version before")
         self.place = label("", "muted")
@@ -84,6 +87,10 @@ class MessageBar(QWidget):
         layout.setSpacing(2)
         for widget in (self.before, self.place, self.after, self.copy, self.edit, self.proceed, self.regenerate):
             layout.addWidget(widget)
+
+    def ask_figures(self) -> None:
+        """Have the figures of this answer shown in full."""
+        self._bars.figures_requested.emit(self.message_id)
 
     def show_offer(self, offer: Offer) -> None:
         """Show what can be done now."""

@@ -112,6 +112,7 @@ class Transcript(QScrollArea):
         """The latest answer has ended."""
         if self._answer is not None:
             if message_id is not None:
+                self._answer.message_id = message_id
                 self._answer.add_bar(self.bars.make(message_id))
             self._answer.finish(figures, problem)
 
@@ -202,7 +203,7 @@ class Transcript(QScrollArea):
         self._add(answer, 0)
 
     def _bubble(self, text: str, message_id: int | None) -> Bubble:
-        bubble = Bubble(text)
+        bubble = Bubble(text, message_id)
         if message_id is not None:
             bubble.add_bar(self.bars.make(message_id))
         return bubble

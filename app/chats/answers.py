@@ -56,6 +56,13 @@ class Answers(QObject):
             return State.IDLE
         return self._generation.state_of(session.writing.answering)
 
+    def session_of(self, answering: Answering) -> Session | None:
+        """The chat that waits for this answer."""
+        for session in self.sessions.values():
+            if session.writing is not None and session.writing.answering is answering:
+                return session
+        return None
+
     def begin(self, session: Session, work: Work, settings: Settings) -> None:
         """Write what is asked, and have it answered. `settings`: for what the chat has no options of its own."""
         session.asking = True
@@ -115,20 +122,18 @@ class Answers(QObject):
             answer.content,
             answer.thinking,
         )
-        writing = session.writing = Writing(self._keeper, answer_id, answering)
+        writing = session.writing = Writing(self._keeper, answer_id, answering, answer.figures)
         self.hold(session)
         self.asked.emit(session, [message.id for message in session.path[:-2]] == before)
         self._writing.start(self._write(session, writing))
         self._generation.ask(answering)
 
     def _on_ended(self, answering: Answering) -> None:
-        for session in self.sessions.values():
-            writing = session.writing
-            if writing is not None and writing.answering is answering:
-                message = session.end_answer(writing)
-                writing.end()
-                self.answered.emit(session, message)
-                return
+        session = self.session_of(answering)
+        if session is not None and (writing := session.writing) is not None:
+            message = session.end_answer(writing)
+            writing.end()
+            self.answered.emit(session, message)
 
     async def _write(self, session: Session, writing: Writing) -> None:
         await writing.run(self.failed.emit)

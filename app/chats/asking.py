@@ -23,6 +23,7 @@ def question(last: int | None, replaced: Message | None, content: str, attachmen
         message = store.messages.add_user(chat_id, above, content, attachments)
         if replaced is None:
             store.save_draft(chat_id, "")
+            store.save_draft_files(chat_id, ())
         return store.messages.begin_answer(chat_id, message.id, pair).id
 
     return work

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chats.answers import Answers
 from app.chats.asking import Work, another_answer, delete_empty, question, same_answer
 from app.chats.drafts import Drafts
+from app.chats.found import Found
 from app.chats.keeper import Keeper
 from app.chats.session import Session, attached_files
 from app.generation import Generation, State
@@ -36,6 +38,8 @@ class Chats(QObject):
 
     opened = Signal()
     """Another chat is open, or it shows other messages than before."""
+    found = Signal(object)
+    """`Found`: what a search found in the open chat is to be shown."""
     asked = Signal(object, object)
     """Two `Message`s came to the open chat: the user's, and the answer that is waited for."""
     answered = Signal(object)
@@ -115,12 +119,14 @@ class Chats(QObject):
         if last_chat is not None and self.keeper.is_kept and self.current is first and self._is_untouched(first):
             await self._open(last_chat, quietly=True)
 
-    def open(self, chat_id: int) -> None:
-        """Show a chat."""
-        if chat_id == self.current.chat_id:
+    def open(self, chat_id: int, found: Found | None = None) -> None:
+        """Show a chat; `found`: with this message of it in sight."""
+        if chat_id == self.current.chat_id and (found is None or self.current.find(found.message_id) is not None):
+            if found is not None:
+                self.found.emit(found)
             return
         self._wanted = chat_id
-        self._tasks.start(self._open(chat_id))
+        self._tasks.start(self._open(chat_id, found=found))
 
     def new(self) -> None:
         """Show an empty chat. It is kept once something was written in it."""
@@ -143,22 +149,23 @@ class Chats(QObject):
         await self.answers.close()
         await self.keeper.close()
 
-    async def _open(self, chat_id: int, quietly: bool = False) -> None:
+    async def _open(self, chat_id: int, quietly: bool = False, found: Found | None = None) -> None:
         shown = self.current
         session = self.answers.sessions.get(chat_id)
         if session is None or not session.must_stay:
             try:
-                chat, path = await self.keeper.call(lambda store: (store.get(chat_id), store.messages.path(chat_id)))
+                session = await self.keeper.call(partial(_read_chat, chat_id=chat_id, found=found))
             except MirrorError as error:
                 if not (quietly and isinstance(error, MissingChat)):
                     self.failed.emit(error.problem)
                 self.list_changed.emit()
                 return
-            session = Session(chat, chat.options, path, chat.draft)
         if quietly and (self.current is not shown or not self._is_newer(session)):
             return
         if quietly or self._wanted == chat_id:
             self._show(session)
+            if found is not None:
+                self.found.emit(found)
 
     def _is_newer(self, session: Session) -> bool:
         """Whether the open chat should be shown anew as `session`."""
@@ -167,7 +174,7 @@ class Chats(QObject):
 
     def _show(self, session: Session) -> None:
         if session.chat_id is not None and session.chat_id == self.current.chat_id:
-            session.draft = self.current.draft  # the newest is what is typed here
+            session.draft, session.files = self.current.draft, self.current.files  # the newest is what is typed here
         else:
             self._leave()
         self.current = session
@@ -179,7 +186,8 @@ class Chats(QObject):
         session = self.current
         self._drafts.save()
         self.answers.hold(session)
-        if session.chat_id is not None and not (session.must_stay or session.path or session.draft.strip()):
+        is_left_over = not (session.must_stay or session.path or session.draft.strip() or session.files)
+        if session.chat_id is not None and is_left_over:
             chat_id = session.chat_id
             self._tasks.start(self._do(lambda store: delete_empty(store, chat_id)))
 
@@ -201,7 +209,7 @@ class Chats(QObject):
         files = tuple(files)
         content, attachments = with_files(text, files)
         if replaced is None:
-            session.draft, session.files = "", ()
+            session.draft, session.files, session.kept_files = "", (), ()
         self._drafts.drop()
         session.sent = (text, files)
         self._begin(session, question(last, replaced, content, attachments))
@@ -272,9 +280,19 @@ class Chats(QObject):
         """This is typed and not sent."""
         self._drafts.note(self.current, text)
 
+    def note_files(self, files: tuple[TextFile, ...]) -> None:
+        """These are attached and not sent."""
+        self._drafts.note_files(self.current, files)
+
     def set_mode(self, mode: Mode) -> None:
         """How the open chat is decoded from the next answer on."""
         self.set_options(msgspec.structs.replace(self.current.options, mode=mode))
+
+    def set_thinking(self, on: bool) -> None:
+        """Whether the model is to think before it answers in the open chat."""
+        options = self.current.options
+        sampling = msgspec.structs.replace(options.sampling, thinking=on)
+        self.set_options(msgspec.structs.replace(options, sampling=sampling))
 
     def set_options(self, options: ChatOptions) -> None:
         """What the user wants for the open chat."""
@@ -356,3 +374,13 @@ class Chats(QObject):
         except MirrorError as error:
             self.failed.emit(error.problem)
             return None
+
+
+def _read_chat(store: ChatStore, chat_id: int, found: Found | None) -> Session:
+    """The chat with its messages; where the one that was found is not among those chosen last, it is chosen."""
+    path = store.messages.path(chat_id)
+    if found is not None and all(message.id != found.message_id for message in path):
+        store.messages.choose(found.message_id)
+        path = store.messages.path(chat_id)
+    chat, files = store.get(chat_id), store.draft_files(chat_id)
+    return Session(chat, chat.options, path, chat.draft, files, kept_files=files)

@@ -1,4 +1,4 @@
-"""What is typed and not sent: kept with its chat a moment after the last key."""
+"""What is typed or attached and not sent: kept with its chat a moment after the last key."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from app.chats.keeper import Keeper
 from app.chats.session import Session
 from app.tasks import Tasks
 from core.chats import Chat, ChatStore
+from core.chats.attach import TextFile
 from core.errors import MirrorError
 
 DRAFT_MS = 500
@@ -38,6 +39,13 @@ class Drafts(QObject):
             self._session = session
             self._timer.start()
 
+    def note_files(self, session: Session, files: tuple[TextFile, ...]) -> None:
+        """These are attached in the chat now."""
+        if files != session.files:
+            session.files = files
+            self._session = session
+            self._timer.start()
+
     def drop(self) -> None:
         """What was typed has been sent."""
         self._timer.stop()
@@ -47,18 +55,23 @@ class Drafts(QObject):
         self._timer.stop()
         session = self._session
         known = session.chat.draft if session.chat else ""
-        if session.draft != known and (session.chat is not None or session.draft.strip()):
-            self._tasks.start(self._save(session, session.draft))
+        is_new = session.draft != known or session.files != session.kept_files
+        if is_new and (session.chat is not None or session.draft.strip() or session.files):
+            self._tasks.start(self._save(session, session.draft, session.files))
 
     async def close(self) -> None:
         """Save, and wait for it."""
         self.save()
         await self._tasks.wait_all()
 
-    async def _save(self, session: Session, text: str) -> None:
+    async def _save(self, session: Session, text: str, files: tuple[TextFile, ...]) -> None:
+        has_other_files = files != session.kept_files
+
         def work(store: ChatStore) -> Chat:
             chat_id = made(store, session).id
             store.save_draft(chat_id, text)
+            if has_other_files:  # they may be large
+                store.save_draft_files(chat_id, files)
             return store.get(chat_id)
 
         is_new = session.chat is None
@@ -67,5 +80,6 @@ class Drafts(QObject):
         except MirrorError as error:
             self.failed.emit(error.problem)
         else:
+            session.kept_files = files
             if is_new:
                 self.chat_made.emit()

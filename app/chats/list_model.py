@@ -11,10 +11,11 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
+from app.chats.found import Found
 from app.chats.keeper import Keeper
 from app.generation import State
 from app.tasks import Tasks
-from core.chats import ChatStore, ChatSummary, Piece
+from core.chats import ChatStore, ChatSummary, Hit, Piece
 from core.chats.days import group_of
 from core.errors import MirrorError
 
@@ -43,6 +44,8 @@ class Role(IntEnum):
     """`Piece`s of the message that was found; empty without a search."""
     ACTIVITY = Qt.ItemDataRole.UserRole + 5
     """`writing` or `waiting` while the chat is being answered, else empty."""
+    FOUND = Qt.ItemDataRole.UserRole + 6
+    """`Found` of the message that a search found; None without one."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Row:
     chat: ChatSummary
     title: tuple[Piece, ...]
     snippet: tuple[Piece, ...] = ()
+    found: Found | None = None
 
 
 class ChatListModel(QAbstractListModel):
@@ -103,6 +107,8 @@ class ChatListModel(QAbstractListModel):
                 return row.snippet
             case Role.ACTIVITY:
                 return self._doing(row)
+            case Role.FOUND:
+                return row.found
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:  # noqa: N802
@@ -230,5 +236,11 @@ class ChatListModel(QAbstractListModel):
 
 def _read_rows(store: ChatStore, wanted: str, count: int) -> list[Row]:
     if wanted:
-        return [Row(hit.chat, hit.title, hit.snippet) for hit in store.search(wanted)]
+        return [Row(hit.chat, hit.title, hit.snippet, _found(hit)) for hit in store.search(wanted)]
     return [Row(chat, (Piece(chat.title, False),)) for chat in store.page(count)]
+
+
+def _found(hit: Hit) -> Found | None:
+    if hit.message_id is None:
+        return None
+    return Found(hit.message_id, tuple(dict.fromkeys(piece.text.casefold() for piece in hit.snippet if piece.found)))

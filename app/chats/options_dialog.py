@@ -27,23 +27,25 @@ class Field:
     least: float
     greatest: float
     hint: str = ""
+    expert: bool = True
+    """Hidden in the simple window."""
     usual: str = ""
     """What stands for no choice, where that is not the settings' number."""
 
 
 FIELDS = (
-    Field("temperature", "Temperature", float, 0, 2, "0 always takes the likeliest word"),
+    Field("temperature", "Temperature", float, 0, 2, "0 always takes the likeliest word", expert=False),
     Field("max_tokens", "Longest answer, in tokens", int, 1, 1_000_000),
     Field("top_p", "Top p", float, 0, 1, "only the likeliest words that make up this share; 1 is all"),
     Field("top_k", "Top k", int, 0, 1_000_000, "only so many of the likeliest words; 0 is all"),
     Field("min_p", "Min p", float, 0, 1, "only words at least this likely beside the likeliest"),
     Field("repetition_penalty", "Repetition penalty", float, 0.1, 10, "above 1, words come less often again"),
-    Field("seed", "Seed", int, 0, 2**31 - 1, "the same seed gives the same answer", "another one for each version"),
+    Field("seed", "Seed", int, 0, 2**31 - 1, "the same seed, the same answer", usual="another one for each version"),
 )
 
 
 class OptionsDialog(QDialog):
-    """Empty fields are left to the settings, which show in grey."""
+    """Empty fields are left to the settings, which show in grey. What the simple window hides stays as it is."""
 
     chosen = Signal(object)
     """`ChatOptions`."""
@@ -72,17 +74,19 @@ class OptionsDialog(QDialog):
         set_kind(self.save, "primary")
         self.save.setDefault(True)
         self.save.clicked.connect(self._save)
-        self._lay_out()
+        self._lay_out(settings.simple)
         self.resize(_SIZE)
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, simple: bool) -> None:
         form = QFormLayout()
         form.setSpacing(8)
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for field in FIELDS:
             form.addRow(label(field.text, "value"), self.fields[field.name])
+            form.setRowVisible(self.fields[field.name], not (simple and field.expert))
         form.addRow(label("Stop at", "value"), self.stop)
+        form.setRowVisible(self.stop, not simple)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
         buttons.addWidget(self.cancel)

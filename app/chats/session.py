@@ -10,11 +10,9 @@ import msgspec
 from app.chat.entry import Entry
 from app.chat.message_bar import Offer
 from app.chats.writing import Writing
-from app.generation import Answering
 from app.stats import words
-from core.chats import Chat, ChatOptions, Figures, Message
+from core.chats import Chat, ChatOptions, Message
 from core.chats.attach import TextFile, typed_text
-from core.protocol import Done
 
 _INTERRUPTED = "Interrupted: the program ended while this answer was written."
 _ELSEWHERE = "This answer is being written in another window."
@@ -34,6 +32,8 @@ class Session:
     draft: str = ""
     files: tuple[TextFile, ...] = ()
     """Attached to the message that is being typed."""
+    kept_files: tuple[TextFile, ...] = ()
+    """Those of them that the store has."""
     sent: tuple[str, tuple[TextFile, ...]] = ("", ())
     """What is on its way into the store."""
     asking: bool = False
@@ -56,7 +56,7 @@ class Session:
     @property
     def must_stay(self) -> bool:
         """Whether it holds what the store does not."""
-        return bool(not self.accepts_message or self.unkept or self.files)
+        return bool(not self.accepts_message or self.unkept or self.files != self.kept_files)
 
     def find(self, message_id: int) -> Message | None:
         """The message, where it is one of those shown."""
@@ -75,7 +75,7 @@ class Session:
 
     def take(self, path: tuple[Message, ...]) -> None:
         """Show what the store has, and instead of what it does not have yet how answers have ended."""
-        ended = {writing.answer_id: writing.answering for writing in self.unkept}
+        ended = {writing.answer_id: writing for writing in self.unkept}
         self.path = tuple(_as_ended(m, ended[m.id]) if m.id in ended else m for m in path)
 
     def offer(self, message_id: int) -> Offer:
@@ -96,16 +96,15 @@ class Session:
         )
 
 
-def _as_ended(message: Message, answering: Answering) -> Message:
-    ending = answering.ending
+def _as_ended(message: Message, writing: Writing) -> Message:
+    answering, ending = writing.answering, writing.answering.ending
     assert ending is not None
-    figures = Figures.of(ending.done) if ending.done else None
     return msgspec.structs.replace(
         message,
         content=answering.text,
         thinking=answering.thinking,
         state=ending.state,
-        figures=figures,
+        figures=writing.figures,
         problem=ending.problem,
     )
 
@@ -126,7 +125,7 @@ def entry_of(message: Message) -> Entry:
 
 def ending_of(answer: Message) -> tuple[str, str]:
     """The line under an answer, and what cut it off."""
-    figures = words.answer_line(_done_of(answer.figures)) if answer.figures else ""
+    figures = words.answer_line(answer.figures) if answer.figures else ""
     if answer.state == "stopped" and not figures:
         figures = _STOPPED
     if answer.state == "failed":
@@ -150,7 +149,3 @@ def attached_files(message: Message) -> tuple[TextFile, ...]:
         fenced = message.content[attachment.start : attachment.end].split("\n", 2)[2]
         files.append(TextFile(attachment.name, fenced.rpartition("\n")[0] + "\n"))
     return tuple(files)
-
-
-def _done_of(figures: Figures) -> Done:
-    return Done(text="", thinking="", token_ids=(), **msgspec.structs.asdict(figures))

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chats.controller import Chats
-from app.chats.list_model import ChatListModel
+from app.chats.list_model import ChatListModel, Role
 from app.chats.row_delegate import RowDelegate, chat_of
 from app.widgets import ElidedLabel, label, push_button, set_kind
 from core.chats import ChatSummary
@@ -152,7 +152,7 @@ class Sidebar(QFrame):
         return self.model.index(self.model.row_of(self._chats.current.chat_id))
 
     def _open(self, index: QModelIndex) -> None:
-        self._chats.open(chat_of(index).id)
+        self._chats.open(chat_of(index).id, index.data(Role.FOUND))
 
     def _open_first(self) -> None:
         self._search_timer.stop()

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+import msgspec
+
 from app.chats.keeper import Keeper
 from app.generation import Answering
 from core.chats import ChatStore, Figures
@@ -18,12 +20,26 @@ _RETRY_S = 2.0
 class Writing:
     """Keeps one answer while it is written, wherever the user looks meanwhile."""
 
-    def __init__(self, keeper: Keeper, answer_id: int, answering: Answering) -> None:
+    def __init__(self, keeper: Keeper, answer_id: int, answering: Answering, before: Figures | None = None) -> None:
+        """`before`: the figures of what there was of an answer that is continued."""
         self.answer_id = answer_id
         self.answering = answering
         self._keeper = keeper
+        self._before = before if answering.text or answering.thinking else None
+        self._was_begun = bool(answering.text or answering.thinking)
         self._ended = asyncio.Event()
         self._closing = asyncio.Event()
+
+    @property
+    def figures(self) -> Figures | None:
+        """Of the answer as a whole, once it has ended; None where nothing is known."""
+        ending = self.answering.ending
+        if ending is None or ending.done is None:
+            return self._before
+        figures = Figures.of(ending.done)
+        if self._before is not None:
+            return self._before.plus(figures)
+        return msgspec.structs.replace(figures, misses_beginning=self._was_begun)
 
     def end(self) -> None:
         """The answer has ended."""
@@ -65,9 +81,13 @@ class Writing:
     def _finish(self, store: ChatStore) -> None:
         answer, ending = self.answering, self.answering.ending
         assert ending is not None
-        figures = Figures.of(ending.done) if ending.done else None
         store.messages.finish(
-            self.answer_id, answer.text, answer.thinking, state=ending.state, figures=figures, problem=ending.problem
+            self.answer_id,
+            answer.text,
+            answer.thinking,
+            state=ending.state,
+            figures=self.figures,
+            problem=ending.problem,
         )
 
 

@@ -10,7 +10,7 @@ from core.errors import Problem
 from core.hub.leftovers import Removal
 from core.hub.plan import DownloadPlan
 from core.pairs.listing import PairRow
-from core.pairs.memory import DEFAULT_CONTEXT, MemorySum
+from core.pairs.memory import MemorySum
 
 Step = Literal["", "planning", "consent", "load", "measuring", "removal", "removing"]
 
@@ -38,7 +38,7 @@ class Card:
     @property
     def memory(self) -> MemorySum | None:
         """At the usual context."""
-        return next((memory for memory in self.row.memory if memory.context == DEFAULT_CONTEXT), None)
+        return self.row.usual_memory
 
     @property
     def fits(self) -> bool:

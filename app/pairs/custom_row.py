@@ -15,6 +15,7 @@ from core.pairs.hub_facts import HubFacts
 from core.pairs.inspection import Inspection, inspect
 from core.pairs.listing import PairRow, State
 from core.pairs.locate import DEMO
+from core.pairs.memory import NO_LIMITS, MemoryLimits
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,12 @@ class CustomPair:
 
 
 def inspect_custom(
-    target: str, draft: str, catalog: Catalog, found: Iterable[FoundModel], hub: HubSettings
+    target: str,
+    draft: str,
+    catalog: Catalog,
+    found: Iterable[FoundModel],
+    hub: HubSettings,
+    limits: MemoryLimits = NO_LIMITS,
 ) -> CustomPair:
     """Judge two models, each by path or hub id; the target alone where `draft` is empty.
 
@@ -42,7 +48,8 @@ def inspect_custom(
     target, draft = _full_name(target, catalog), draft and _full_name(draft, catalog)
     draft = demo_draft() if draft == DEMO else draft
     target = demo_pair().target if target == DEMO else target
-    return CustomPair(target, draft or None, inspect(target, draft or None, catalog, found, remote=HubFacts(hub)))
+    judged = inspect(target, draft or None, catalog, found, limits=limits, remote=HubFacts(hub))
+    return CustomPair(target, draft or None, judged)
 
 
 def _full_name(name: str, catalog: Catalog) -> str:

@@ -76,12 +76,9 @@ class ModeSelector(ComboBox):
         self._fill()
 
     def set_simple(self, simple: bool) -> None:
-        """Offer nothing but speculation and plain decoding."""
+        """Offer nothing but speculation and plain decoding, beside what was chosen before."""
         self._simple = simple
-        before = self.mode
         self._fill()
-        if self.mode != before:
-            self.mode_chosen.emit(self.mode)
 
     def choose(self, mode: Mode) -> None:
         """Choose as if the user had."""
@@ -111,7 +108,8 @@ class ModeSelector(ComboBox):
 
     def _fill(self) -> None:
         self.clear()
-        self._modes = tuple(mode for mode in MODES if not self._simple or mode in _SIMPLE_MODES)
+        offered = (*_SIMPLE_MODES, self._chosen) if self._simple else MODES
+        self._modes = tuple(mode for mode in MODES if mode in offered)
         reasons = []
         for index, mode in enumerate(self._modes):
             name = mode_label(mode, self._devices)
@@ -143,6 +141,8 @@ class ModeSelector(ComboBox):
 
     def _on_activated(self, index: int) -> None:
         self._chosen = self._modes[index]
+        if self._simple:
+            self._fill()  # what was chosen before is offered no more
         self.mode_chosen.emit(self._chosen)
 
 

@@ -305,9 +305,8 @@ class PickerModel(QObject):
         try:
             if listing is None or not target:
                 raise BadRequest("Name a target.", "It is a folder, a GGUF file, or a hub id: owner/name.")
-            custom = await asyncio.to_thread(
-                inspect_custom, target, draft, listing.catalog, listing.found, self._sources.hub
-            )
+            hub, limits = self._sources.hub, self._sources.limits
+            custom = await asyncio.to_thread(inspect_custom, target, draft, listing.catalog, listing.found, hub, limits)
         except MirrorError as error:
             self.inspected.emit(error.problem)
             return

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from app.check.words import MODE_HEADER, mode_cells
+from app.pairs.mode_selector import Devices, mode_label
+from app.stats.words import MISSING
 from core.check_messages import Verdict
+from core.check_report import verdict_sentence
 from core.loading_words import PART_WORDS, STAGE_WORDS
 from core.protocol import Loaded, LoadPart, Progress
 
@@ -53,22 +57,22 @@ class PreparationLog:
         return "  ·  ".join(f"{name}: {stage}" for name, stage in self.programs.items())
 
 
-def outcome_lines(loaded: Loaded) -> list[str]:
+def outcome_lines(loaded: Loaded, devices: Devices) -> list[str]:
     """What the user should know of a pair that is ready; empty where all is as it should be."""
     lines = []
     if reasons := dict.fromkeys(missing.reason for missing in loaded.missing):
         lines.append(f"The draft runs without its prepared programs: {' '.join(reasons)}")
     if loaded.verdict is not None:
-        lines.append(_verdict_line(loaded.verdict))
+        lines += _check_lines(loaded.verdict, devices)
     return lines
 
 
-def _verdict_line(verdict: Verdict) -> str:
-    plain, *others = verdict.modes
-    if not verdict.lossless:
-        lossy = ", ".join(each.mode for each in others if not each.lossless)
-        return f"Checked: answers are NOT those of plain decoding in: {lossy}. Use another mode."
-    ties = sum(each.prompts - each.equal for each in others)
-    if ties:
-        return f"Checked: the answers are those of plain decoding but for {ties} that left them at a near-tie."
-    return f"Checked: in every mode all {plain.prompts} answers are those of plain decoding, token for token."
+def _check_lines(verdict: Verdict, devices: Devices) -> list[str]:
+    """What the check's own window shows: the verdict, and its table, a line for each mode."""
+    sentence = verdict_sentence(verdict, lambda mode: mode_label(mode, devices))
+    lines = [f"Checked: {sentence}" + ("" if verdict.lossless else " Use another mode.")]
+    for each in verdict.modes:
+        label, *cells = mode_cells(each, verdict.modes[0].tokens_per_second, devices)
+        told = zip(MODE_HEADER[1:], cells, strict=True)
+        lines.append(f"{label}: " + ", ".join(f"{name.lower()} {cell}" for name, cell in told if cell != MISSING))
+    return lines

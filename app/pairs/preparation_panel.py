@@ -8,6 +8,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.engine import PairState, PairStatus
+from app.pairs.mode_selector import Devices
 from app.pairs.preparation import PreparationLog, outcome_lines
 from app.widgets import label, push_button, set_kind, set_style_property
 from core.protocol import Loaded
@@ -29,6 +30,8 @@ class PreparationPanel(QFrame):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.devices = Devices()
+        """What the modes run on; set by the window."""
         set_kind(self, "pair-card")
         self.setAccessibleName("Preparation of a pair")
         self._log: PreparationLog | None = None  # of the preparation under way
@@ -124,7 +127,7 @@ class PreparationPanel(QFrame):
             self.hide()
 
     def _end_well(self, log: PreparationLog, loaded: Loaded) -> None:
-        lines = outcome_lines(loaded)
+        lines = outcome_lines(loaded, self.devices)
         self.headline.setText(f"{log.name} is ready")
         self.bar.setValue(_BAR_STEPS)
         self.stage.setText(f"Prepared and loaded in {clock(loaded.load_s)}.")

@@ -11,6 +11,7 @@ from core.hub.settings import HubSettings, hub_settings
 from core.pairs.catalog import Catalog, load_catalog
 from core.pairs.found import FoundModel, found_models
 from core.pairs.listing import PairRow, list_pairs
+from core.pairs.memory import NO_LIMITS, MemoryLimits
 from core.paths import settings_file
 from core.settings_file import SettingsFile
 
@@ -26,6 +27,8 @@ class PairSources:
     """Another folder for a newer catalog than that of the settings."""
     patience: Patience | None = None
     """Other waits than usual."""
+    limits: MemoryLimits = NO_LIMITS
+    """What the settings allow."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,12 @@ def user_sources() -> PairSources:
     """As the settings and the environment say. Reads a file."""
     file = SettingsFile(settings_file())
     file.load()  # what is wrong with the file, the settings tell
-    return PairSources(hub_settings(file.settings))
+    return PairSources(hub_settings(file.settings), limits=MemoryLimits.of(file.settings))
 
 
 def read_listing(sources: PairSources, held_bytes: int) -> Listing:
     """Read all sources but the hub; takes some tenths of a second. `held_bytes`: what the loaded pair would free."""
     loaded = load_catalog(sources.catalog_folder)
     found = tuple(found_models(sources.home, sources.hub.cache_dir))
-    rows = tuple(list_pairs(loaded.catalog, found, held_bytes=held_bytes))
+    rows = tuple(list_pairs(loaded.catalog, found, held_bytes=held_bytes, limits=sources.limits))
     return Listing(loaded.catalog, rows, found, loaded.problem)

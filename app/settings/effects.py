@@ -35,13 +35,12 @@ class Effects(QObject):
             self._set_send_key: ("send_key",),
             self._set_chats: ("system_prompt", "temperature", "max_tokens", "mode"),
             self._end_engine: (
-                "context_limit",
                 "kernels_folder",
-                "prefix_cache_mb",
                 "target_threads",
                 "draft_threads",
             ),
-            self._renew_picker: ("hub_endpoint", "proxy", "offline", "models_folder"),
+            self._window.reload_pairs: ("hub_endpoint", "proxy", "offline", "models_folder"),
+            self._set_limits: ("context_limit", "prefix_cache_mb"),
         }
         self.effects = {name: effect for effect, names in effects.items() for name in names}
         """By the setting's name."""
@@ -68,10 +67,10 @@ class Effects(QObject):
         self._window.panel.setFixedWidth(scaled(PANEL_WIDTH))
 
     def _set_simple(self) -> None:
-        for part in (self._window.panel, self._window.mode_selector):
-            set_simple = getattr(part, "set_simple", None)
-            if set_simple is not None:
-                set_simple(self._settings.values.simple)
+        simple = self._settings.values.simple
+        self._window.panel.set_simple(simple)
+        self._window.mode_selector.set_simple(simple)
+        self._window.chats.settings = self._settings.values  # the dialog of a chat's options looks there
 
     def _set_send_key(self) -> None:
         self._window.composer.set_send_key(self._settings.values.send_key)
@@ -79,8 +78,9 @@ class Effects(QObject):
     def _set_chats(self) -> None:
         self._window.chats.use_settings(self._settings.values)
 
-    def _renew_picker(self) -> None:
-        self._tasks.start(self._window.renew_picker())
+    def _set_limits(self) -> None:
+        self._window.reload_pairs()
+        self._end_engine()
 
     def _end_engine(self) -> None:
         """The engine process reads its settings at its start. An answer under way ends first."""

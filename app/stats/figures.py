@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -95,9 +95,7 @@ class Figures:
 class FiguresModel:
     """Collects events and gives `figures()`. Times of the caller's clock are in seconds."""
 
-    def __init__(self, asked_mode: Callable[[], Mode] = lambda: "auto") -> None:
-        """`asked_mode` says in which mode an answer that begins is asked for."""
-        self._asked_mode = asked_mode
+    def __init__(self) -> None:
         self._loaded: Loaded | None = None
         self._memory_bytes: int | None = None
         self._top = _LEAST_DIAL
@@ -124,12 +122,12 @@ class FiguresModel:
         """Show a kept answer until the next one begins; None goes back to the last answer."""
         self._saved = saved
 
-    def begin(self, now_s: float) -> None:
-        """An answer has been asked for."""
+    def begin(self, now_s: float, asked: Mode = "auto") -> None:
+        """An answer has been asked for in the mode `asked`."""
         if not self._ended:  # it broke off
             self._end(None)
         self._ended = False
-        self._asked = self._asked_mode()
+        self._asked = asked
         self._clear(now_s)
 
     def _clear(self, now_s: float) -> None:

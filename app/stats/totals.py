@@ -99,7 +99,7 @@ class Totals:
     @classmethod
     def of_saved(cls, saved: SavedFigures) -> Totals:
         """An answer of which only its figures were kept."""
-        totals = cls(passes=saved.steps, tokens=max(saved.tokens - 1, 0))
+        totals = cls(passes=saved.steps, tokens=saved.timed_tokens)
         totals.proposed, totals.accepted = saved.proposed, saved.accepted
         totals.end(saved)
         return totals

@@ -7,7 +7,8 @@ from app.stats.figures import Change, verdict
 from app.stats.step_record import AnswerRecord, StepRecord
 from app.stats.text_kind import TextKind
 from app.stats.totals import Position, compare_with_plain
-from core.protocol import Done, Mode
+from core.chats import Figures as SavedFigures
+from core.protocol import Mode
 
 MISSING = "—"
 _SEPARATOR = "  ·  "
@@ -31,9 +32,9 @@ def verdict_sentence(speed_up: float) -> str:
     }[verdict(speed_up)]
 
 
-def answer_line(done: Done) -> str:
+def answer_line(done: SavedFigures) -> str:
     """The figures under an answer; the comparison with plain decoding has a line of its own."""
-    parts = []
+    parts = ["after the break"] if done.misses_beginning else []
     if done.tokens_per_second:
         parts.append(f"{done.tokens_per_second:.1f} tok/s")
     parts.append(f"{done.tokens} token{'' if done.tokens == 1 else 's'}")

@@ -29,6 +29,7 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     min_p: float | None = None
     repetition_penalty: float | None = None
     stop: tuple[str, ...] | None = None
+    thinking: bool | None = None
 
     def applied_to(self, options: GenerateOptions) -> GenerateOptions:
         """`options` with what this chat wants otherwise."""
@@ -96,16 +97,52 @@ class Figures(msgspec.Struct, frozen=True):
     plain_ms_per_token: float = 0.0
     mode: Mode = "plain"
     finish_reason: FinishReason = "stop"
+    parts: int = 1
+    """How often the engine was asked for it: one more for each time that it was continued."""
+    misses_beginning: bool = False
+    """Whether it was continued after a break that left no figures: they are of what came then."""
 
     @classmethod
     def of(cls, done: Done) -> Figures:
-        """The figures of a finished answer."""
-        return cls(**{name: getattr(done, name) for name in cls.__struct_fields__})
+        """The figures of what the engine answered at once."""
+        return cls(**{name: getattr(done, name) for name in _OF_DONE})
+
+    @property
+    def timed_tokens(self) -> int:
+        """Tokens that came within `decode_s`: those after the first of each part."""
+        return max(self.tokens - self.parts, 0)
 
     @property
     def plain_decode_s(self) -> float:
-        """What plain decoding would have taken for the tokens after the first; 0 where it was not measured."""
-        return max(self.tokens - 1, 0) * self.plain_ms_per_token / 1e3
+        """What plain decoding would have taken for the timed tokens; 0 where it was not measured."""
+        return self.timed_tokens * self.plain_ms_per_token / 1e3
+
+    def plus(self, later: Figures) -> Figures:
+        """The figures of an answer that was continued: sums, and means over its tokens or steps.
+
+        The prompt, and the time to the first token, are those of its beginning.
+        """
+        timed, steps = self.timed_tokens + later.timed_tokens, self.steps + later.steps
+        decode_s, plain_s = self.decode_s + later.decode_s, self.plain_decode_s + later.plain_decode_s
+        known = all(each.plain_ms_per_token or not each.timed_tokens for each in (self, later))
+        in_steps = self.accepted_per_step * self.steps + later.accepted_per_step * later.steps
+        return msgspec.structs.replace(
+            self,
+            tokens=self.tokens + later.tokens,
+            steps=steps,
+            accepted_per_step=in_steps / steps if steps else 0.0,
+            proposed=self.proposed + later.proposed,
+            accepted=self.accepted + later.accepted,
+            tokens_per_second=timed / decode_s if decode_s else 0.0,
+            decode_s=decode_s,
+            plain_ms_per_token=1e3 * plain_s / timed if known and timed else 0.0,
+            mode=later.mode,
+            finish_reason=later.finish_reason,
+            parts=self.parts + later.parts,
+        )
+
+
+_OF_DONE = tuple(name for name in Figures.__struct_fields__ if name in Done.__struct_fields__)
 
 
 class Message(msgspec.Struct, frozen=True):

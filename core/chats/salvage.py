@@ -54,7 +54,7 @@ def salvage(damaged: Path, store: ChatStore) -> Salvaged:
 
 def _read(source: sqlite3.Connection) -> tuple[list[ExportedChat], int]:
     """Chats, and how many rows are lost. Raises `sqlite3.DatabaseError` where not even the tables are known."""
-    if schema.version(source) != len(schema.MIGRATIONS):
+    if not 1 <= schema.version(source) <= len(schema.MIGRATIONS):  # what is read here is the same in all of them
         raise sqlite3.DatabaseError(f"tables of version {schema.version(source)}")
     messages, lost = _rows_of(source, "messages", f"{CHOSEN_AND_MESSAGE}, chat_id")
     by_chat: defaultdict[int, list[_Row]] = defaultdict(list)

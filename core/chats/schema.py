@@ -80,7 +80,14 @@ _FIRST: Migration = (
     END""",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+_DRAFT_FILES: Migration = (
+    """CREATE TABLE draft_files (
+        chat_id INTEGER PRIMARY KEY REFERENCES chats (id) ON DELETE CASCADE,
+        files TEXT NOT NULL
+    )""",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _DRAFT_FILES)
 
 
 def version(connection: sqlite3.Connection) -> int:

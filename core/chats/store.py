@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from core.chats import database, rows
-from core.chats.attach import typed_text
+from core.chats.attach import TextFile, typed_text
 from core.chats.database import Aside, Database
 from core.chats.messages import Messages
 from core.chats.model import Attachment, Chat, ChatOptions, ChatSummary, Hit, Piece
@@ -116,6 +117,24 @@ class ChatStore:
     def save_draft(self, chat_id: int, text: str) -> None:
         """Keep what the user has typed and not sent. Raises `MissingChat`."""
         self._set(chat_id, "draft = ?", storable(text))
+
+    def save_draft_files(self, chat_id: int, files: Sequence[TextFile]) -> None:
+        """Keep the files that are attached to what the user has not sent, in place of those before.
+
+        Raises `MissingChat`.
+        """
+        files = [TextFile(storable(file.name), storable(file.text)) for file in files]
+        with self.database.write() as connection:
+            rows.get_chat(connection, chat_id)
+            connection.execute("DELETE FROM draft_files WHERE chat_id = ?", (chat_id,))
+            if stored := rows.to_json(files):
+                connection.execute("INSERT INTO draft_files (chat_id, files) VALUES (?, ?)", (chat_id, stored))
+
+    def draft_files(self, chat_id: int) -> tuple[TextFile, ...]:
+        """The files that are attached and not sent."""
+        with self.database.read() as connection:
+            row = connection.execute("SELECT files FROM draft_files WHERE chat_id = ?", (chat_id,)).fetchone()
+            return rows.from_json(row[0], tuple[TextFile, ...]) or () if row else ()
 
     # ----------------------------------------------------------------- deletion
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.common import print_problem
 from core.paths import settings_file
+from core.settings import Settings
 from core.settings_file import SettingsFile
 
 if TYPE_CHECKING:
@@ -21,16 +22,22 @@ def add_hub_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offline", action="store_true", help="send no request (HF_HUB_OFFLINE)")
 
 
-def hub_settings(arguments: argparse.Namespace | None = None) -> HubSettings:
-    """What the options name, then the window's settings, then the environment."""
-    from core.hub import settings
-
+def user_settings() -> Settings:
+    """The window's settings; what is wrong with their file is told."""
     file = SettingsFile(settings_file())
     for problem in file.load():
         print_problem(problem)
+    return file.settings
+
+
+def hub_settings(arguments: argparse.Namespace | None = None, known: Settings | None = None) -> HubSettings:
+    """What the options name, then the window's settings (`known` where they were read), then the environment."""
+    from core.hub import settings
+
+    known = known or user_settings()
     if arguments is None:
-        return settings.hub_settings(file.settings)
-    return settings.hub_settings(file.settings, arguments.endpoint, arguments.proxy, offline=arguments.offline)
+        return settings.hub_settings(known)
+    return settings.hub_settings(known, arguments.endpoint, arguments.proxy, offline=arguments.offline)
 
 
 def confirmed(question: str, yes: bool) -> bool:

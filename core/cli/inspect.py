@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from core.cli.common import EXIT_FAILED, print_problem, table
-from core.cli.hub_options import add_hub_options, hub_settings
+from core.cli.hub_options import add_hub_options, hub_settings, user_settings
 from core.errors import BadRequest
 from core.pairs.catalog import load_catalog
 from core.pairs.found import found_models
 from core.pairs.inspection import Fact, Inspection, inspect
-from core.pairs.memory import DEFAULT_CONTEXT, MemorySum
+from core.pairs.memory import DEFAULT_CONTEXT, MemoryLimits, MemorySum
 from core.units import size
 
 _MARKS = {"ok": "ok", "warning": "note", "failed": "NO", "unknown": "?"}
@@ -29,7 +29,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("target", metavar="TARGET", help="a path, a hub id, or a pair of `mirror-sd pairs`")
     parser.add_argument("draft", metavar="DRAFT", nargs="?", help="a path, a hub id, or `demo`")
-    parser.add_argument("--context", type=int, default=DEFAULT_CONTEXT, metavar="N", help="tokens, for the memory sum")
+    parser.add_argument("--context", type=int, metavar="N", help="tokens, for the memory sum")
     add_hub_options(parser)
     parser.add_argument("--json", action="store_true", help="write a line of JSON")
     parser.set_defaults(run=run)
@@ -37,17 +37,24 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report; the exit code is 1 where a rule failed. Raises `NotOnThisMachine` and others of `inspect`."""
-    if not 1 <= arguments.context <= _LONGEST_CONTEXT:
+    context: int = DEFAULT_CONTEXT if arguments.context is None else arguments.context
+    if not 1 <= context <= _LONGEST_CONTEXT:
         raise BadRequest(f"The context must lie between 1 and {_LONGEST_CONTEXT:,} tokens.")
     loaded = load_catalog()
     if loaded.problem is not None:
         print_problem(loaded.problem)
     from core.pairs.hub_facts import HubFacts  # its HTTP client is slow to load
 
-    hub = hub_settings(arguments)
+    settings = user_settings()
+    limits = MemoryLimits.of(settings)
+    if arguments.context is not None:
+        limits = msgspec.structs.replace(limits, context=0)
+    hub = hub_settings(arguments, settings)
     found = found_models(cache=hub.cache_dir)
     remote = None if hub.offline else HubFacts(hub)
-    report = inspect(arguments.target, arguments.draft, loaded.catalog, found, context=arguments.context, remote=remote)
+    report = inspect(
+        arguments.target, arguments.draft, loaded.catalog, found, context=context, limits=limits, remote=remote
+    )
     for line in [_json_line(report)] if arguments.json else _screen(report):
         print(line)
     return 0 if report.compatibility.runs else EXIT_FAILED
@@ -76,7 +83,7 @@ def _facts(facts: tuple[Fact, ...]) -> list[str]:
 
 def _memory(memory: MemorySum) -> Iterator[str]:
     rows = [(row.what, size(row.bytes), row.how) for row in memory.rows]
-    yield from table([*rows, ("sum", size(memory.needed_bytes), "")])
+    yield from table([*rows, ("sum", size(memory.needed_bytes), f"{memory.context:,} tokens of context")])
     yield memory.verdict + ("" if memory.fits else " It can be loaded anyway: the system may swap, or end it.")
 
 

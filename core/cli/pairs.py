@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from core.cli.common import print_problem, table
-from core.cli.hub_options import hub_settings
+from core.cli.hub_options import hub_settings, user_settings
 from core.pairs.catalog import load_catalog
 from core.pairs.found import found_models
 from core.pairs.listing import PairRow, list_pairs
-from core.pairs.memory import DEFAULT_CONTEXT
+from core.pairs.memory import MemoryLimits
 from core.units import size
 
 _HEADER = ("PAIR", "DOWNLOAD", "MEMORY", "STATE", "")
@@ -32,7 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_catalog()
     if loaded.problem is not None:
         print_problem(loaded.problem)
-    rows = list_pairs(loaded.catalog, found_models(cache=hub_settings().cache_dir))
+    settings = user_settings()
+    found = found_models(cache=hub_settings(known=settings).cache_dir)
+    rows = list_pairs(loaded.catalog, found, limits=MemoryLimits.of(settings))
     for line in map(_json_line, rows) if arguments.json else _screen(rows):
         print(line)
     return 0
@@ -41,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _screen(rows: list[PairRow]) -> Iterator[str]:
     yield from table([_HEADER, *map(_cells, rows)])
     yield ""
-    yield f"Memory at {DEFAULT_CONTEXT:,} tokens of context. Sizes and existence: the hub tells when it is asked."
+    context = _at_default(rows[0]).context
+    yield f"Memory at {context:,} tokens of context. Sizes and existence: the hub tells when it is asked."
     best = next((row.id for row in rows if row.recommended), None)
     if best is not None:
         yield f"Recommended for a machine with this much memory: {best}"
@@ -55,7 +58,7 @@ def _cells(row: PairRow) -> tuple[str, ...]:
 
 
 def _at_default(row: PairRow) -> Any:
-    return next(memory for memory in row.memory if memory.context == DEFAULT_CONTEXT)
+    return row.usual_memory
 
 
 def _json_line(row: PairRow) -> str:

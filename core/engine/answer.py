@@ -62,9 +62,10 @@ class Answer:
         Raises `PromptTooLong` and the errors of the chat template.
         """
         tokenizer, messages, session = self._loaded.tokenizer, self._request.messages, self._loaded.session
-        rendered = render_prompt(tokenizer, messages)
+        thinking = self._request.options.thinking
+        rendered = render_prompt(tokenizer, messages, thinking)
         prompt = rendered.ids
-        shared = shared_beginning(tokenizer, messages, prompt) if session.holds_ends else 0
+        shared = shared_beginning(tokenizer, messages, prompt, thinking) if session.holds_ends else 0
         self._splitter = ThinkingSplitter(rendered.opens_thinking)
         finish: FinishReason = "cancelled"
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from itertools import takewhile
 
 from core.engine.thinking import CLOSE, OPEN
 from core.engine.tokenizer import Tokenizer
+from core.errors import MirrorError
 from core.protocol import ChatMessage
+
+log = logging.getLogger("mirror_sd.prompt")
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,22 @@ class Prompt:
     """Whether the text ends in an open <think>, so that the answer begins inside the thinking."""
 
 
-def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prompt:
-    """Render the chat template and encode the result.
+def thinks_by_itself(tokenizer: Tokenizer) -> bool | None:
+    """Whether the template has the model think unless it is told; None where it has no switch for that."""
+    if "enable_thinking" not in (tokenizer.chat_template or ""):
+        return None
+    question = [{"role": "user", "content": "Hi"}]
+    try:
+        told_not_to, untold = tokenizer.render_chat(question, thinking=False), tokenizer.render_chat(question)
+        told_to = tokenizer.render_chat(question, thinking=True)
+    except MirrorError as error:  # each answer will say so
+        log.warning("The template's switch for thinking is not known: %s", error.problem.detail)
+        return None
+    return None if told_to == told_not_to else untold == told_to
+
+
+def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage], thinking: bool | None = None) -> Prompt:
+    """Render the chat template and encode the result. `thinking`: see `Tokenizer.render_chat`.
 
     An answer at the end is one to be continued: the prompt ends with its text. A control token's spelling inside a
     message's content stays plain text; only the template writes control tokens. Raises `BadRequest` and
@@ -35,7 +53,8 @@ def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prom
     contents = [_interrupt(tokenizer, message.content, mark) for message in messages]
     begun = contents.pop() if messages and messages[-1].role == "assistant" else ""
     rendered = tokenizer.render_chat(
-        [{"role": message.role, "content": content} for message, content in zip(messages, contents, strict=False)]
+        [{"role": message.role, "content": content} for message, content in zip(messages, contents, strict=False)],
+        thinking,
     )
     if begun:  # its thinking is over
         rendered += f"\n{CLOSE}\n\n{begun}" if rendered.rstrip().endswith(OPEN) else begun
@@ -44,7 +63,9 @@ def render_prompt(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Prom
     return Prompt(tuple(ids), text, not begun and text.rstrip().endswith(OPEN))
 
 
-def shared_beginning(tokenizer: Tokenizer, messages: Sequence[ChatMessage], prompt: Sequence[int]) -> int:
+def shared_beginning(
+    tokenizer: Tokenizer, messages: Sequence[ChatMessage], prompt: Sequence[int], thinking: bool | None = None
+) -> int:
     """How many first tokens of `prompt`, the conversation's, other conversations have too: its system prompt.
 
     Found by another first question, since templates have system prompts of their own. Raises as `render_prompt`.
@@ -54,7 +75,7 @@ def shared_beginning(tokenizer: Tokenizer, messages: Sequence[ChatMessage], prom
         return 0
     another = "1" if messages[first].content.lstrip().startswith("0") else "0"
     changed = [*messages[:first], ChatMessage("user", another)]
-    pairs = zip(prompt, render_prompt(tokenizer, changed).ids, strict=False)
+    pairs = zip(prompt, render_prompt(tokenizer, changed, thinking).ids, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

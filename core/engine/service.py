@@ -18,6 +18,7 @@ import ane
 from core import __version__
 from core.check_messages import Check
 from core.engine import BLAS, kernels
+from core.engine.prompt import thinks_by_itself
 from core.errors import BadRequest, Cancelled
 from core.kernel_messages import KernelRequest
 from core.lock import EngineLock
@@ -134,6 +135,7 @@ class Service:
             programs_on=loaded.programs.device if loaded.programs else "",
             programs_origin=loaded.programs.origin if loaded.programs else "",
             verdict=loaded.verdict,
+            thinks=thinks_by_itself(loaded.tokenizer),
         )
 
     def _generate(self, request: Generate, cancelled: IsCancelled) -> Iterator[Event]:

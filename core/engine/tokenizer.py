@@ -134,9 +134,10 @@ class Tokenizer:
             return self._added[token_id].content
         return self.token_bytes(token_id).decode(errors="replace")
 
-    def render_chat(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def render_chat(self, messages: Sequence[Mapping[str, str]], thinking: bool | None = None) -> str:
         """The chat template's text for `messages` (role, content), up to where the answer begins.
 
+        `thinking` is what templates like Qwen3's call `enable_thinking`; None leaves it to the template.
         Raises `UnsupportedModel` where there is no template or it cannot run, `BadRequest` where the template
         itself refuses the conversation.
         """
@@ -145,7 +146,8 @@ class Tokenizer:
                 f"{self._name} has no chat template, so it cannot hold a conversation.", "Choose an instruct model."
             )
         try:
-            text = self._hf.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+            switch = {} if thinking is None else {"enable_thinking": thinking}
+            text = self._hf.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True, **switch)
         except Exception as error:  # a template is a program from somewhere: it may fail in any way
             raise _template_error(self._name, error) from error
         assert isinstance(text, str)

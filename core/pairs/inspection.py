@@ -14,7 +14,7 @@ from core.pairs.compatibility import fitting_drafts, judge
 from core.pairs.facts import FactsReader, ModelFacts
 from core.pairs.found import FoundModel
 from core.pairs.locate import Located, known_pair, locate, locate_draft
-from core.pairs.memory import DEFAULT_CONTEXT, MemorySum, pair_memory
+from core.pairs.memory import DEFAULT_CONTEXT, NO_LIMITS, MemoryLimits, MemorySum, pair_memory
 from core.pairs.preparation import Preparation, estimate
 from core.pairs.verdicts import Compatibility
 
@@ -57,6 +57,7 @@ def inspect(
     found: Iterable[FoundModel],
     *,
     context: int = DEFAULT_CONTEXT,
+    limits: MemoryLimits = NO_LIMITS,
     remote: FactsReader | None = None,
 ) -> Inspection:
     """Inspect a target, and a draft for it. Each is a path, an id of the catalog, or a hub id.
@@ -76,7 +77,7 @@ def inspect(
         target=_target_facts(first, config),
         draft=_draft_facts(second, draft_config) if second else (),
         compatibility=compatibility,
-        memory=_memory(first, second, config, draft_config, context),
+        memory=_memory(first, second, config, draft_config, context, limits),
         preparation=estimate(draft_config, path=second.source) if second and draft_config else None,
         fitting=tuple(
             Fitting(pair.draft.repo or "demo-draft", pair.is_target(first.facts.name), judged.runs)
@@ -100,7 +101,12 @@ def _draft_config(facts: ModelFacts) -> DraftConfig | None:
 
 
 def _memory(
-    target: Located, draft: Located | None, config: TargetConfig | None, draft_config: DraftConfig | None, context: int
+    target: Located,
+    draft: Located | None,
+    config: TargetConfig | None,
+    draft_config: DraftConfig | None,
+    context: int,
+    limits: MemoryLimits,
 ) -> MemorySum | None:
     if config is None or not target.stored_bytes or (draft is not None and draft_config is None):
         return None
@@ -111,6 +117,7 @@ def _memory(
         stored_bytes=target.stored_bytes,
         draft_bytes=draft.stored_bytes if draft else 0,
         context=context,
+        limits=limits,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from core.pairs.compatibility import judge
 from core.pairs.demo import DEMO_FILE, demo_draft, packaged_target
 from core.pairs.facts import ModelFacts, read_facts
 from core.pairs.found import FoundModel
-from core.pairs.memory import CONTEXTS, DEFAULT_CONTEXT, Device, MemorySum, pair_memory
+from core.pairs.memory import CONTEXTS, DEFAULT_CONTEXT, NO_LIMITS, Device, MemoryLimits, MemorySum, pair_memory
 from core.pairs.pair import Pair
 from core.pairs.preparation import Preparation, estimate
 from core.pairs.verdicts import Compatibility
@@ -49,7 +49,7 @@ class PairRow(msgspec.Struct, frozen=True):
     draft_path: str | None
     compatibility: Compatibility
     memory: tuple[MemorySum, ...]
-    """By context, as `memory.CONTEXTS`."""
+    """One for each of `memory.CONTEXTS`, or for less where the settings allow no more."""
     preparation: Preparation | None
     """None where the draft's config is not known."""
     problem: str
@@ -60,6 +60,12 @@ class PairRow(msgspec.Struct, frozen=True):
     """False for a target alone."""
 
     @property
+    def usual_memory(self) -> MemorySum | None:
+        """At the usual context; None where nothing is known."""
+        usual = CONTEXTS.index(DEFAULT_CONTEXT)
+        return self.memory[min(usual, len(self.memory) - 1)] if self.memory else None
+
+    @property
     def pair(self) -> Pair | None:
         """What the engine loads; None while something is missing."""
         if self.target_path is None or (self.with_draft and self.draft_path is None):
@@ -68,14 +74,20 @@ class PairRow(msgspec.Struct, frozen=True):
 
 
 def list_pairs(
-    catalog: Catalog, found: Iterable[FoundModel], *, device: Device | None = None, held_bytes: int = 0
+    catalog: Catalog,
+    found: Iterable[FoundModel],
+    *,
+    device: Device | None = None,
+    held_bytes: int = 0,
+    limits: MemoryLimits = NO_LIMITS,
 ) -> list[PairRow]:
-    """Every target of the catalog, in its order. `held_bytes` is what the pair that is loaded now would give back.
+    """Every target of the catalog, in its order. `device`, `held_bytes` and `limits`: see `pair_memory`.
 
     Reads headers and tokenizers of what is on disk, which takes some tenths of a second a model.
     """
     places = {model.name: model.path for model in reversed(list(found))}
-    rows = [_row(pair, target, places, device, held_bytes) for pair in catalog.pairs for target in pair.targets]
+    need = partial(pair_memory, device=device, held_bytes=held_bytes, limits=limits)
+    rows = [_row(pair, target, places, need) for pair in catalog.pairs for target in pair.targets]
     best = recommended(catalog, rows)
     return [msgspec.structs.replace(row, recommended=row.id == best) for row in rows]
 
@@ -87,14 +99,13 @@ def recommended(catalog: Catalog, rows: Iterable[PairRow]) -> str | None:
         row = by_id[wish.target]
         memory = row.memory[CONTEXTS.index(DEFAULT_CONTEXT)]
         large = memory.total_bytes >= wish.memory_gb * _GIB * _REPORTED
-        if row.compatibility.runs and large and memory.needed_bytes <= memory.total_bytes * _SHARE:
+        needed = memory.needed_bytes - memory.optional_bytes
+        if row.compatibility.runs and large and needed <= memory.total_bytes * _SHARE:
             return row.id
     return None
 
 
-def _row(
-    pair: KnownPair, target: KnownTarget, places: dict[str, str], device: Device | None, held_bytes: int
-) -> PairRow:
+def _row(pair: KnownPair, target: KnownTarget, places: dict[str, str], need: Callable[..., MemorySum]) -> PairRow:
     target_path, draft_path = _paths(pair, target, places)
     known = pair.target_facts(target)
     target_facts, target_problem = _read(target_path, known.name, draft=False)
@@ -118,7 +129,7 @@ def _row(
         target_path=target_path if target_facts else None,
         draft_path=draft_path if draft_facts else None,
         compatibility=judge(judged_target, judged_draft, pair),
-        memory=_memory(pair, target, judged_target, draft, device, held_bytes),
+        memory=_memory(pair, target, judged_target, draft, need),
         preparation=None if draft is None else estimate(draft, path=draft_path),
         problem=target_problem or draft_problem,
         recommended=False,
@@ -130,20 +141,17 @@ def _memory(
     target: KnownTarget,
     facts: ModelFacts,
     draft: DraftConfig | None,
-    device: Device | None,
-    held_bytes: int,
+    need: Callable[..., MemorySum],
 ) -> tuple[MemorySum, ...]:
-    need = partial(
-        pair_memory,
+    of_pair = partial(
+        need,
         parse_target_config(facts.config, target.id),
         draft,
         tensors=facts.tensors,
         stored_bytes=target.weight_bytes,
         draft_bytes=pair.draft.weight_bytes,
-        device=device,
-        held_bytes=held_bytes,
     )
-    return tuple(need(context=context) for context in CONTEXTS)
+    return tuple(of_pair(context=context) for context in CONTEXTS)
 
 
 def _paths(pair: KnownPair, target: KnownTarget, places: dict[str, str]) -> tuple[str | None, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import psutil
@@ -17,6 +17,9 @@ from core.formats.target_config import TargetConfig
 from core.pairs.target_rules import text_tensors
 from core.units import size
 
+if TYPE_CHECKING:
+    from core.settings import Settings
+
 Device = Literal["gpu", "cpu"]
 CONTEXTS = (4096, 8192, 32768)
 """Positions for which tables show the need."""
@@ -25,6 +28,7 @@ DEFAULT_CONTEXT = 8192
 _CACHE_STEP = 256  # mlx-lm's KVCache grows by so many positions
 _CHUNK_ROWS = 512  # rows of a prefill pass (core.engine.session)
 _PROGRAM_CONTEXT = 2048  # positions of the draft's programs (core.engine.programs)
+_PREFIX_SHARE = 4  # of the free memory: one part in so many (core.engine.prefix_store)
 _PROGRAM_BYTES = 256 * 1024 * 1024
 """Python, MLX, transformers, buffers. Chosen so that the sum is what the worker was measured to use with the demo pair
 on Linux: 914 MB at 480 positions (sum 956), 1,086 MB at 2,760 (sum 1,080). Not measured on a Mac."""
@@ -39,6 +43,20 @@ class MemoryRow(msgspec.Struct, frozen=True):
     """How the figure comes about, in words."""
 
 
+class MemoryLimits(msgspec.Struct, frozen=True):
+    """What the user's settings allow."""
+
+    context: int = 0
+    """Positions of a conversation; 0 leaves it to the model."""
+    prefix_cache_mb: int = 0
+    """For earlier conversations, where memory is free."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> MemoryLimits:
+        """As the settings say."""
+        return cls(settings.context_limit, settings.prefix_cache_mb)
+
+
 class MemorySum(msgspec.Struct, frozen=True):
     """What a pair needs at a context, and what there is."""
 
@@ -48,6 +66,8 @@ class MemorySum(msgspec.Struct, frozen=True):
     free_bytes: int
     """What is free after the pair that is loaded now is unloaded."""
     total_bytes: int
+    optional_bytes: int = 0
+    """Of the rows: what is used only where it is free."""
 
     @property
     def needed_bytes(self) -> int:
@@ -68,6 +88,9 @@ class MemorySum(msgspec.Struct, frozen=True):
         return f"Needs {need}, {free} are free: {size(self.needed_bytes - self.free_bytes)} too little."
 
 
+NO_LIMITS = MemoryLimits()
+
+
 def device_here() -> Device:
     """What MLX works on by default: the GPU on a Mac, the processor elsewhere."""
     return "gpu" if sys.platform == "darwin" else "cpu"
@@ -83,18 +106,28 @@ def pair_memory(
     context: int = DEFAULT_CONTEXT,
     device: Device | None = None,
     held_bytes: int = 0,
+    limits: MemoryLimits = NO_LIMITS,
 ) -> MemorySum:
     """What a pair needs on a device (default: this machine's) at `context` positions.
 
     `tensors` are the target's, by its weight files' headers; without them `stored_bytes` stands for their size.
     `draft_bytes` is the stored size of the draft's weights where it is known; without a config they have 16 bits each.
-    `held_bytes` is what the pair that is loaded now would give back.
+    `held_bytes` is what the pair that is loaded now would give back. `limits` are the user's: the context is no longer
+    than they allow, and what they allow for earlier conversations is a row, at most a quarter of what the pair leaves
+    free (as core.engine.prefix_store takes it).
     """
     device = device or device_here()
+    context = min(context, limits.context or context)
     weights = resident_bytes(tensors, device) if tensors else _resident(stored_bytes, target, device)
     memory = psutil.virtual_memory()
     free = min(memory.available + held_bytes, memory.total)
-    return MemorySum(context, tuple(_rows(target, draft, weights, draft_bytes, context, device)), free, memory.total)
+    rows = list(_rows(target, draft, weights, draft_bytes, context, device))
+    left = max(free - sum(row.bytes for row in rows), 0)
+    earlier = min(limits.prefix_cache_mb * 1_000_000, left // _PREFIX_SHARE)
+    if limits.prefix_cache_mb:
+        how = f"at most {limits.prefix_cache_mb:,} MB, and a quarter of what is left free"
+        rows.append(MemoryRow("earlier conversations", earlier, how))
+    return MemorySum(context, tuple(rows), free, memory.total, earlier)
 
 
 def resident_bytes(tensors: Mapping[str, TensorFacts], device: Device) -> int:

@@ -160,7 +160,17 @@ class StandInWorker:
         load_s, speed = self.options.load_s, PLAIN_TOKENS_PER_SECOND
         self.send(
             request_id,
-            Loaded(request.pair, modes, self.missing(), block, CONTEXT_LENGTH, load_s, speed, verdict=verdict),
+            Loaded(
+                request.pair,
+                modes,
+                self.missing(),
+                block,
+                CONTEXT_LENGTH,
+                load_s,
+                speed,
+                verdict=verdict,
+                thinks=self.options.thinks or None,
+            ),
         )
 
     def missing(self) -> tuple[MissingMode, ...]:
@@ -181,6 +191,8 @@ class StandInWorker:
         text = self.options.answer
         if self.options.differ and request.options.mode != "plain":
             text = f"{text.rsplit(' ', 1)[0]} otherwise"
+        if self.options.thinks:
+            text = f"thinking: {request.options.thinking}"
         if self.options.echo:
             text = "\n\n".join(f"{message.role}: {message.content}" for message in request.messages)
         Answer(self, request_id, request, text).run()
@@ -348,6 +360,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--answer", default="Hello there, this is an answer.")
     parser.add_argument("--thinking", default="")
+    parser.add_argument("--thinks", action="store_true", help="a model that thinks unless it is told not to")
     parser.add_argument("--answer-file", type=Path)
     parser.add_argument("--echo", action="store_true", help="answer with the conversation that was sent")
     parser.add_argument("--steps-per-second", type=float, default=500.0)

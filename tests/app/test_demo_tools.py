@@ -58,7 +58,7 @@ def test_the_timeline_shows_what_both_devices_did_in_mirror_mode(
     window.chats.send("Write a Python function that adds the numbers of a list.")
     qtbot.waitUntil(lambda: bool(ends), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
-    record, panel = window._model.record, window.panel
+    record, panel = window.figures.shown.record, window.panel
     assert record.count == len(steps)
     assert record.hits == sum(step.branch == "hit" for step in steps) > 0
     assert record.misses == sum(step.branch == "miss" for step in steps)

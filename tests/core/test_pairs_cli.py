@@ -126,3 +126,22 @@ def test_bad_input_gives_one_sentence(arguments, sentence):
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_the_settings_limits_and_models_folder_hold_and_an_option_wins(tiny_pair, tmp_path):
+    (tmp_path / "config").mkdir()
+    values = {"context_limit": 1000, "prefix_cache_mb": 1, "models_folder": str(tmp_path / "models")}
+    (tmp_path / "config" / "settings.json").write_text(json.dumps(values))
+    place = tmp_path / "models" / "models--mlx-community--Qwen3-4B-8bit" / "snapshots" / "0"
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tiny_pair.target)
+    home = {"MIRROR_SD_HOME": str(tmp_path)}
+    listed = mirror_sd("pairs", **home).stdout
+    assert "Memory at 1,000 tokens of context" in listed
+    (line,) = [line for line in listed.splitlines() if line.startswith("qwen3-4b-8bit")]
+    assert "not downloaded" not in line
+    told = mirror_sd("inspect", str(tiny_pair.target), str(tiny_pair.draft), **home).stdout
+    assert "1,000 tokens of context" in told
+    assert "earlier conversations" in told
+    named = mirror_sd("inspect", str(tiny_pair.target), str(tiny_pair.draft), "--context", "4096", **home).stdout
+    assert "4,096 tokens of context" in named

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.chats import writing
 from app.generation import State
 from app.main_window import MainWindow
-from core.chats import ChatOptions, ChatStore, Figures, Sampling
+from core.chats import ChatOptions, ChatStore, Figures, Sampling, schema
 from core.chats.attach import TextFile
 from core.pairs import Pair
 from core.paths import chats_file
@@ -155,6 +155,48 @@ def test_an_interrupted_answer_is_shown_so_and_can_be_continued(open_window: Ope
     assert (continued.id, continued.content, continued.state) == (answer.id, "One, two, three.", "complete")
     assert source(window) == "One, two, three."
     assert window.transcript.answer.footer.problem.text() == ""
+
+
+def test_a_continued_answer_has_the_figures_of_the_whole(open_window: OpenWindow, qtbot: QtBot) -> None:
+    window = ready(open_window("--answer", "word " * 19 + "word", "--steps-per-second", "50"), qtbot)
+    send(window, qtbot)
+    qtbot.waitUntil(lambda: len(source(window)) > 25, timeout=WAIT_MS)
+    window.chats.stop()
+    before = until_answered(window, qtbot).figures
+    assert before is not None
+    window.room.proceed()
+    qtbot.waitUntil(lambda: not window.chats.current.asking)
+    answer = until_answered(window, qtbot)
+    figures = answer.figures
+    assert figures is not None
+    assert figures.parts == 2
+    assert figures.tokens == before.tokens + 20 == answer.content.count("word")
+    assert figures.steps > before.steps > 0
+    assert figures.decode_s > before.decode_s > 0
+    assert figures.time_to_first_token_s == before.time_to_first_token_s
+    assert figures.finish_reason == "stop"
+    assert window.transcript.answer is not None
+    assert f"{figures.tokens} tokens" in window.transcript.answer.footer.figures.text()
+    assert stored(lambda store: store.messages.path(open_chat(window)))[-1].figures == figures
+
+
+def test_a_break_that_left_no_figures_is_named_by_those_of_the_rest(open_window: OpenWindow, qtbot: QtBot) -> None:
+    def left_behind(store: ChatStore) -> int:
+        chat = store.create().id
+        answer = store.messages.begin_answer(chat, store.messages.add_user(chat, None, "Count").id)
+        store.messages.checkpoint(answer.id, "One, two")
+        return chat
+
+    chat = stored(left_behind)
+    window = ready(open_window("--answer", ", three."), qtbot)
+    until_open(window, qtbot, chat)
+    window.room.proceed()
+    qtbot.waitUntil(lambda: not window.chats.current.asking)
+    figures = until_answered(window, qtbot).figures
+    assert figures is not None
+    assert figures.misses_beginning
+    assert window.transcript.answer is not None
+    assert window.transcript.answer.footer.figures.text().startswith("after the break")
 
 
 def test_closing_in_mid_answer_keeps_all_of_it(
@@ -356,7 +398,7 @@ def test_an_answer_is_kept_once_the_disk_lets_it(
     qtbot.waitUntil(lambda: window.chats.current.writing is None, timeout=WAIT_MS)
     qtbot.waitUntil(window.notice.isVisible, timeout=WAIT_MS)
     assert window.chats.current.unkept
-    other.execute("PRAGMA user_version = 1")
+    other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
     other.close()
     answer = until_answered(window, qtbot)
     assert stored(lambda store: store.messages.path(open_chat(window)))[-1].content == answer.content == source(window)

@@ -121,6 +121,71 @@ def test_search_finds_words_of_messages_and_marks_them(open_window: OpenWindow, 
     until_rows(window, qtbot, "Something else", "About the lighthouse")
 
 
+def long_chat(store: ChatStore) -> tuple[int, int]:
+    """A chat of 60 turns with the word "lighthouse" in one answer far above its end; returns both ids."""
+    chat, above, found = store.create().id, None, 0
+    for turn in range(60):
+        question = store.messages.add_user(chat, above, f"Question {turn}")
+        above = store.messages.begin_answer(chat, question.id).id
+        here = "The **lighthouse** keeper waves. " if turn == 20 else ""
+        store.messages.finish(above, f"{'Many words stand here. ' * 40}\n\n{here}Lights go out.")
+        found = above if here else found
+    return chat, found
+
+
+def in_view(window: MainWindow, message_id: int) -> bool:
+    """Whether the chosen hit of the find bar lies in that message, and in sight."""
+    transcript, place = window.transcript, window.room.find_bar._current
+    message = next((m for m in transcript.messages if m.message_id == message_id), None)
+    if place is None or message is None or not message.isAncestorOf(place[0]):
+        return False
+    top, bottom = window.room.find_bar._range(*place)
+    value = transcript.verticalScrollBar().value()
+    return value <= top < bottom <= value + transcript.viewport().height()
+
+
+def test_a_hit_opens_its_chat_at_the_message_with_the_words_marked(open_window: OpenWindow, qtbot: QtBot) -> None:
+    chat, found = stored(long_chat)
+    stored(lambda store: fill(store, "Another"))
+    window = ready(open_window(), qtbot)
+    window.sidebar.search.setText("keeper lighth")
+    until_rows(window, qtbot, "Question 0")
+    qtbot.keyClick(window.sidebar.search, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: in_view(window, found), timeout=WAIT_MS)
+    assert window.chats.current.chat_id == chat
+    bar = window.room.find_bar
+    assert bar.isVisible()
+    assert not bar.field.hasFocus()
+    qtbot.waitUntil(lambda: window.transcript.is_complete, timeout=WAIT_MS)
+    assert in_view(window, found)  # what is built above moves nothing
+    marked = [hit.selectedText() for searched in bar._searched for hit in searched.hits]
+    assert marked == ["lighthouse", "keeper"]
+    window.transcript.scroll_to_end()  # in the open chat a hit is gone to as well
+    window.sidebar.search.setText("waves")
+    qtbot.waitUntil(lambda: window.sidebar.model.index(0).data(Role.FOUND).words == ("waves",), timeout=WAIT_MS)
+    window.sidebar.view.clicked.emit(window.sidebar.model.index(0))
+    qtbot.waitUntil(lambda: in_view(window, found), timeout=WAIT_MS)
+    assert bar.count.text() == "1 of 1"
+
+
+def test_a_hit_in_a_version_that_is_not_shown_shows_that_version(open_window: OpenWindow, qtbot: QtBot) -> None:
+    def two_answers(store: ChatStore) -> int:
+        chat = store.create().id
+        question = store.messages.add_user(chat, None, "Why?")
+        first = store.messages.begin_answer(chat, question.id).id
+        store.messages.finish(first, "Because of the lighthouse.")
+        store.messages.finish(store.messages.begin_answer(chat, question.id).id, "Who knows.")
+        return first
+
+    first = stored(two_answers)
+    window = ready(open_window(), qtbot)
+    window.sidebar.search.setText("lighthouse")
+    until_rows(window, qtbot, "Why?")
+    qtbot.waitUntil(lambda: window.sidebar.model.index(0).data(Role.FOUND) is not None, timeout=WAIT_MS)
+    window.sidebar._open(window.sidebar.model.index(0))
+    qtbot.waitUntil(lambda: in_view(window, first), timeout=WAIT_MS)
+
+
 def test_a_chat_is_renamed_in_the_list(open_window: OpenWindow, qtbot: QtBot) -> None:
     (chat,) = stored(lambda store: fill(store, "Before"))
     window = ready(open_window(), qtbot)

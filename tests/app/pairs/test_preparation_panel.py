@@ -147,7 +147,10 @@ def test_a_check_that_was_wished_tells_its_verdict(open_window: OpenWindow, on_d
     picker._cards[FIRST].check.click()
     picker._cards[FIRST].load.click()
     qtbot.waitUntil(lambda: "Checked" in picker.preparation.notes.text(), timeout=WAIT_MS)
-    assert "all 3 answers are those of plain decoding" in picker.preparation.notes.text()
+    shown = picker.preparation.notes.text()
+    assert "All answers are those of plain decoding, token for token." in shown
+    assert "Plain decoding: equal 3 of 3, tok/s 20.0, tokens per step 1.00" in shown
+    assert "CPU draft: equal 3 of 3" in shown  # as in the check's own window
     assert picker.isVisible()
 
 

@@ -17,6 +17,7 @@ from app.generation import State
 from app.main_window import MainWindow
 from app.pairs.last_pair import remember, start_pair
 from app.pairs.sources import user_sources
+from app.pairs.words import memory_lines
 from app.settings.effects import READ_WHEN_NEEDED
 from app.surroundings import Surroundings
 from app.theme import LIGHT, Theme
@@ -165,19 +166,32 @@ def test_the_hub_is_reached_as_the_settings_say(open_around: OpenAround, qtbot: 
     around = open_around()
     window = window_of(around, qtbot)
     window.open_picker()
-    first = window.picker
+    pairs, picker = window._pairs, window.picker
+    assert pairs is not None
+    assert picker is not None
     around.settings.set("hub_endpoint", "https://mirror.example.org/")
     around.settings.set("proxy", "http://localhost:3128")
     around.settings.set("models_folder", str(tmp_path / "models"))
-    qtbot.waitUntil(lambda: window.picker is None, timeout=WAIT_MS)
     hub = user_sources().hub
     assert (hub.endpoint, hub.proxy) == ("https://mirror.example.org", "http://localhost:3128")
     assert hub.cache_dir == tmp_path / "models"
+    qtbot.waitUntil(lambda: pairs._sources.hub == hub, timeout=WAIT_MS)
+    assert window.picker is picker
+    assert picker.isVisible()
+
+
+def test_an_open_picker_shows_the_memory_that_the_settings_allow(open_around: OpenAround, qtbot: QtBot) -> None:
+    around = open_around({"prefix_cache_mb": 0})
+    window = window_of(around, qtbot)
     window.open_picker()
-    assert window.picker is not None
-    assert window.picker is not first
-    assert window._pairs is not None
-    assert window._pairs._sources.hub == hub
+    pairs = window._pairs
+    assert pairs is not None
+    qtbot.waitUntil(lambda: not pairs.reading, timeout=WAIT_MS)
+    assert "earlier conversations" not in memory_lines(pairs.card("demo"))
+    around.settings.set("prefix_cache_mb", 50)
+    around.settings.set("context_limit", 1000)
+    qtbot.waitUntil(lambda: "for 1,000 tokens of context" in memory_lines(pairs.card("demo")), timeout=WAIT_MS)
+    assert "earlier conversations: 50" in memory_lines(pairs.card("demo"))
 
 
 def test_the_pair_of_the_settings_is_loaded_while_its_files_are_there(home: Path, tmp_path: Path) -> None:  # noqa: ARG001
@@ -190,10 +204,20 @@ def test_the_pair_of_the_settings_is_loaded_while_its_files_are_there(home: Path
     assert start_pair(demo_pair()) == demo_pair()
 
 
-def test_the_simple_window_reaches_parts_that_know_of_it(open_around: OpenAround) -> None:
+def test_the_simple_window_hides_what_experts_need_everywhere(open_around: OpenAround, qtbot: QtBot) -> None:
     around = open_around()
-    told: list[bool] = []
-    around._window.panel.set_simple = told.append  # type: ignore[attr-defined]
-    around.settings.set("simple", True)
-    around.settings.set("simple", False)
-    assert told == [True, False]
+    window = window_of(around, qtbot)
+    window.panel.setVisible(True)
+    for simple in (False, True, False):
+        around.settings.set("simple", simple)
+        assert window.panel.histogram.isVisibleTo(window.panel) is not simple
+        assert window.panel.speed.isVisibleTo(window.panel)
+        assert (window.mode_selector.count() == 2) is simple
+        dialog = window.room.open_options()
+        hidden = {name for name, field in dialog.fields.items() if not field.isVisibleTo(dialog)}
+        assert hidden == (set(dialog.fields) - {"temperature"} if simple else set())
+        assert dialog.stop.isVisibleTo(dialog) is not simple
+        assert dialog.prompt.isVisibleTo(dialog)
+        dialog.fields["top_k"].setText("7")
+        dialog.save.click()
+        assert window.chats.current.options.sampling.top_k == 7  # hidden fields keep what they have

@@ -152,7 +152,7 @@ def test_plain_decoding_is_compared_over_the_tokens_after_the_first() -> None:
 )
 def test_no_comparison_where_it_would_say_nothing(end: Done) -> None:
     assert compare_with_plain(end) is None
-    assert "plain" not in words.answer_line(end)
+    assert "plain" not in words.answer_line(SavedFigures.of(end))
 
 
 @pytest.mark.parametrize(("speed_up", "expected"), [(2.1, "faster"), (1.04, "equal"), (0.96, "equal"), (0.6, "slower")])
@@ -168,15 +168,16 @@ def test_a_loss_is_said_as_plainly_as_a_gain() -> None:
 
 
 def test_the_line_under_an_answer() -> None:
-    assert words.answer_line(done()) == (
+    assert words.answer_line(SavedFigures.of(done())) == (
         "50.0 tok/s  ·  101 tokens  ·  0.21 s to first token  ·  3.3 tokens per step\n"
         "2.50x plain speed  ·  plain would take 5.00 s, took 2.00 s"
     )
-    assert words.answer_line(done(mode="plain", proposed=0, accepted_per_step=1.0, finish_reason="length")) == (
+    cut = done(mode="plain", proposed=0, accepted_per_step=1.0, finish_reason="length")
+    assert words.answer_line(SavedFigures.of(cut)) == (
         "50.0 tok/s  ·  101 tokens  ·  0.21 s to first token  ·  cut at the token limit"
     )
     one = done(tokens=1, accepted_per_step=0.0, finish_reason="cancelled")
-    assert words.answer_line(one) == "1 token  ·  0.21 s to first token  ·  stopped"
+    assert words.answer_line(SavedFigures.of(one)) == "1 token  ·  0.21 s to first token  ·  stopped"
 
 
 def test_units() -> None:
@@ -287,15 +288,15 @@ def test_a_kept_answer_is_shown_until_the_next_one_begins() -> None:
 # ------------------------------------------------------------------------ is a draft at work
 
 
-def plain_answer(model: FiguresModel, count: int = 10) -> FiguresModel:
-    model.begin(now_s=0.0)
+def plain_answer(model: FiguresModel, asked: Mode = "auto", count: int = 10) -> FiguresModel:
+    model.begin(0.0, asked)
     for n in range(count):
         model.step(step(0.1 * n, n + 1, 1, "plain"), now_s=0.1)
     return model
 
 
-def with_pair(loaded: Loaded, asked: Mode) -> FiguresModel:
-    model = FiguresModel(lambda: asked)
+def with_pair(loaded: Loaded) -> FiguresModel:
+    model = FiguresModel()
     model.loaded(loaded, now_s=0.0)
     return model
 
@@ -315,17 +316,17 @@ def with_pair(loaded: Loaded, asked: Mode) -> FiguresModel:
     ],
 )
 def test_an_answer_without_a_draft_says_why_unless_that_was_asked(loaded: Loaded, asked: Mode, reason: str) -> None:
-    inactive = plain_answer(with_pair(loaded, asked)).figures().inactive
+    inactive = plain_answer(with_pair(loaded), asked).figures().inactive
     assert (inactive == "") is (reason == "")
     assert reason in inactive
 
 
 def test_a_few_plain_steps_are_no_reason_to_speak() -> None:
-    assert plain_answer(with_pair(LOADED, "auto"), count=8).figures().inactive == ""
+    assert plain_answer(with_pair(LOADED), count=8).figures().inactive == ""
 
 
 def test_speculation_that_was_given_up_says_why_and_is_active_again_later() -> None:
-    model = with_pair(LOADED, "auto")
+    model = with_pair(LOADED)
     model.begin(now_s=0.0)
     for n in range(10):
         model.step(step(0.1 * n, n + 1, 2), now_s=0.1)

@@ -17,6 +17,7 @@ import pytest
 
 from core.chats import ChatStore, schema
 from core.chats import database as database_module
+from core.chats.attach import TextFile
 from core.errors import ChatsBusy, ChatsDiskFull, ChatsNotWritten, ChatsReadOnly, ChatsTooNew, CorruptChats
 from core.lock import held_alone
 
@@ -55,7 +56,7 @@ def files(file):
 
 def test_a_migration_that_was_released_never_changes():
     digests = [hashlib.sha256("\n".join(m).encode()).hexdigest()[:16] for m in schema.MIGRATIONS]
-    assert digests == ["e784130f6dc67f7e"]
+    assert digests == ["e784130f6dc67f7e", "9d6ea1d4f9c51500"]
 
 
 @pytest.mark.parametrize("start", range(len(schema.MIGRATIONS) + 1))
@@ -72,6 +73,18 @@ def test_a_file_of_every_version_is_brought_to_the_newest(file, monkeypatch, sta
     assert connection.execute("SELECT count(*) FROM chats WHERE colour = 'red'").fetchone() == (1 if start else 0,)
     connection.close()
     assert [row[:13] for row in dump(file)] == [row[:13] for row in before]
+
+
+def test_a_file_of_the_first_version_takes_files_that_are_not_sent(file, monkeypatch):
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+    fill(file)
+    monkeypatch.undo()
+    store = ChatStore.open(file)
+    (chat,) = store.page(2)
+    assert store.draft_files(chat.id) == ()
+    store.save_draft_files(chat.id, [TextFile("a.txt", "words")])
+    assert store.draft_files(chat.id) == (TextFile("a.txt", "words"),)
+    store.close()
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(file, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
 import pytest
 
 from core.chats import ChatStore, Figures
@@ -195,11 +196,36 @@ def test_what_cannot_be_stored_is_replaced_and_the_log_says_so(store, chat, capl
 def test_the_figures_are_those_of_the_engines_last_event():
     done = Done("t", "th", (1, 2), 2, 1, 2.0, 3, 1, 20.0, 0.5, 9, 4, 0.1, 50.0, "mirror", "stop")
     figures = Figures.of(done)
-    assert {name: getattr(done, name) for name in Figures.__struct_fields__} == {
-        name: getattr(figures, name) for name in Figures.__struct_fields__
-    }
     assert set(Done.__struct_fields__) - set(Figures.__struct_fields__) == {"text", "thinking", "token_ids"}
+    own = set(Figures.__struct_fields__) - set(Done.__struct_fields__)
+    assert {name: getattr(figures, name) for name in own} == {"parts": 1, "misses_beginning": False}
+    assert {name: getattr(done, name) for name in Figures.__struct_fields__ if name not in own} == {
+        name: getattr(figures, name) for name in Figures.__struct_fields__ if name not in own
+    }
     assert figures.plain_decode_s == done.plain_decode_s == 0.05
+
+
+def test_the_figures_of_a_continued_answer_are_of_all_its_parts():
+    first = Figures(
+        tokens=101, steps=40, accepted_per_step=2.5, proposed=100, accepted=60, tokens_per_second=50.0,
+        time_to_first_token_s=0.5, prompt_tokens=9, reused_tokens=4, decode_s=2.0, plain_ms_per_token=50.0,
+        mode="gpu", finish_reason="length",
+    )  # fmt: skip
+    second = Figures(
+        tokens=51, steps=10, accepted_per_step=5.0, proposed=60, accepted=40, tokens_per_second=25.0,
+        time_to_first_token_s=0.1, prompt_tokens=110, decode_s=2.0, plain_ms_per_token=20.0,
+        mode="mirror", finish_reason="stop",
+    )  # fmt: skip
+    whole = first.plus(second)
+    assert (whole.tokens, whole.steps, whole.proposed, whole.accepted, whole.decode_s) == (152, 50, 160, 100, 4.0)
+    assert whole.accepted_per_step == 3.0
+    assert whole.tokens_per_second == 37.5  # the first token of each part is not among the timed ones
+    assert (whole.time_to_first_token_s, whole.prompt_tokens, whole.reused_tokens) == (0.5, 9, 4)
+    assert (whole.mode, whole.finish_reason, whole.parts) == ("mirror", "stop", 2)
+    assert whole.plain_decode_s == pytest.approx(first.plain_decode_s + second.plain_decode_s) == pytest.approx(6.0)
+    unmeasured = msgspec.structs.replace(second, plain_ms_per_token=0.0)
+    assert first.plus(unmeasured).plain_decode_s == 0
+    assert first.plus(second).plus(second).tokens_per_second == pytest.approx(200 / 6)
 
 
 def test_the_automatic_title_is_of_what_was_typed_beside_a_file(store):

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from core.chats import ChatStore
+from core.chats import ChatStore, schema
 from core.chats.salvage import Salvaged, salvage
 
 CHATS, TURNS = 20, 6
@@ -154,3 +154,13 @@ def test_random_damage_never_breaks_more_than_the_file(tmp_path, sound):
             store.messages.path(chat.id)
         store.search("question")
         store.close()
+
+
+def test_a_damaged_file_of_the_first_version_is_read_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+    fill(tmp_path / "old.sqlite3")
+    monkeypatch.undo()
+    store = ChatStore.open(tmp_path / "new.sqlite3")
+    assert salvage(tmp_path / "old.sqlite3", store).chats == CHATS
+    assert len(shown(store)) == CHATS
+    store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.chats import ChatOptions, ChatStore, Sampling
+from core.chats.attach import TextFile
 from core.errors import MissingChat
 from core.protocol import GenerateOptions
 
@@ -167,3 +168,23 @@ def test_chats_in_memory_work_the_same():
     assert [hit.chat.id for hit in store.search("moon")] == [chat.id]
     assert store.messages.end_interrupted() == 0
     store.close()
+
+
+def test_files_that_are_not_sent_are_kept_with_their_chat(store):
+    chat, other = store.create().id, store.create().id
+    files = (TextFile("a.txt", "one"), TextFile("b.txt", "two\n"))
+    store.save_draft_files(chat, files)
+    assert store.draft_files(chat) == files
+    assert store.draft_files(other) == ()
+    store.save_draft_files(chat, files[1:])
+    assert store.draft_files(chat) == files[1:]
+    store.delete(chat)
+    assert store.draft_files(chat) == files[1:]  # it may be restored
+    store.purge(2**62)
+    assert store.draft_files(chat) == ()
+    with pytest.raises(MissingChat):
+        store.save_draft_files(chat, files)
+    store.save_draft_files(other, [TextFile("odd \udc80 name", "\0")])
+    assert store.draft_files(other) == (TextFile("odd \ufffd name", "\ufffd"),)
+    store.save_draft_files(other, ())
+    assert store.draft_files(other) == ()

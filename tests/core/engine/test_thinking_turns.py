@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.engine.answer import Answer
-from core.engine.prompt import render_prompt
+from core.engine.prompt import render_prompt, thinks_by_itself
 from core.protocol import ChatMessage, Generate, GenerateOptions, Step
 from helpers.scripted import scripted_pair
 
@@ -157,3 +157,37 @@ def test_the_next_turn_reuses_the_cache_up_to_the_dropped_thinking(template, scr
     assert pair.session.tokens[: second.prompt_tokens] == list(prompt.ids)
     assert "Hm." not in prompt.text
     assert (second.thinking, second.text) == (first.thinking, first.text)
+
+
+# ------------------------------------------------------------------- the switch
+
+
+def test_thinking_is_switched_by_the_templates_own_switch(tokenizer):
+    asked = messages("One?")
+    untold = render_prompt(tokenizer, asked)
+    assert render_prompt(tokenizer, asked, thinking=True) == untold
+    off = render_prompt(tokenizer, asked, thinking=False)
+    assert off.text == untold.text + "<think>\n\n</think>\n\n"
+    assert not off.opens_thinking
+
+
+@pytest.mark.parametrize(
+    ("template", "thinks"),
+    [
+        (QWEN3, True),
+        (QWEN3.replace("enable_thinking is defined and enable_thinking is false", "not enable_thinking"), False),
+        (QWEN3.replace("enable_thinking", "another_name"), None),
+        (QWEN3.replace("enable_thinking", "another_name") + "{# enable_thinking #}", None),
+        ("{{ raise_exception('enable_thinking is not for me') }}", None),
+    ],
+)
+def test_whether_a_model_thinks_by_itself_is_what_its_template_does(template, thinks):
+    assert thinks_by_itself(scripted_pair(template, THINKS_AND_ANSWERS).tokenizer) is thinks
+
+
+def test_an_answer_is_asked_for_as_the_options_say():
+    pair = scripted_pair(QWEN3, THINKS_AND_ANSWERS)
+    *_, untold = answered(pair, "One?")
+    *_, told = answered(pair, "One?", thinking=False)
+    closed = len(pair.tokenizer.encode("<think>\n\n</think>\n\n", parse_special=True))
+    assert told.prompt_tokens == untold.prompt_tokens + closed

@@ -8,7 +8,7 @@ import pytest
 import assets
 from core.formats.draft_config import parse_draft_config, read_draft_config
 from core.formats.target_config import parse_target_config
-from core.pairs.memory import CONTEXTS, DEFAULT_CONTEXT, pair_memory, program_bytes, resident_bytes
+from core.pairs.memory import CONTEXTS, DEFAULT_CONTEXT, MemoryLimits, pair_memory, program_bytes, resident_bytes
 from core.units import size
 from helpers.published import draft_facts, published, target_facts
 
@@ -109,3 +109,21 @@ def test_programs_take_what_they_take_on_disk(tmp_path):
     folder = assets.path("demo-draft")
     kernels = ane.compile_kernels(folder, tmp_path, width=64, context=2048)
     assert program_bytes(read_draft_config(folder)) == pytest.approx(kernels.bytes, rel=0.05)
+
+
+def test_the_users_limits_are_in_the_sum():
+    free = memory_of("qwen3-4b", "qwen3-4b-8bit", context=8192)
+    limited = memory_of("qwen3-4b", "qwen3-4b-8bit", context=8192, limits=MemoryLimits(4096, 0))
+    assert (limited.context, free.context) == (4096, 8192)
+    assert rows(limited)["target cache"] < rows(free)["target cache"]
+    assert memory_of("qwen3-4b", "qwen3-4b-8bit", context=2048, limits=MemoryLimits(4096, 0)).context == 2048
+
+
+def test_what_is_held_of_earlier_conversations_is_at_most_a_quarter_of_what_is_left():
+    large = memory_of("qwen3-4b", "qwen3-4b-8bit", held_bytes=1 << 50, limits=MemoryLimits(0, 100))
+    small = memory_of("qwen3-4b", "qwen3-4b-8bit", held_bytes=1 << 50, limits=MemoryLimits(0, 1 << 40))
+    rest = sum(row.bytes for row in small.rows[:-1])
+    assert small.rows[-1].what == "earlier conversations"
+    assert small.rows[-1].bytes == small.optional_bytes == max(small.free_bytes - rest, 0) // 4
+    assert rows(large)["earlier conversations"] == min(100_000_000, max(large.free_bytes - rest, 0) // 4)
+    assert large.fits == (rest <= large.free_bytes)
