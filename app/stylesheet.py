@@ -76,7 +76,12 @@ QPushButton:hover { background: $hover; }
 QPushButton:checked { background: $hover; }
 QPushButton:focus { border: 1px solid $accent; }
 QPushButton:disabled { color: $muted; }
-QPushButton[kind="tool"] { padding: 6px 10px; }
+QPushButton[kind="icon"] {
+    background: transparent; border: 1px solid transparent; border-radius: 6px; padding: 0px; min-height: 0px;
+}
+QPushButton[kind="icon"]:hover { background: $hover; }
+QPushButton[kind="icon"]:focus { border-color: $accent; }
+QPushButton[kind="icon"]::menu-indicator { image: none; width: 0px; }
 QPushButton[kind="pair"] { padding: 6px 0px; text-align: left; }
 QPushButton[kind="primary"] { background: $accent_fill; color: $on_fill; border-color: $accent_fill; font-weight: 600; }
 QPushButton[kind="primary"]:hover { border-color: $text; }
@@ -100,7 +105,7 @@ QPushButton[kind="tiny"]:hover { background: $hover; color: $text; }
 QPushButton[kind="tiny"]:focus { border-color: $accent; }
 QPushButton[kind="scope"] { padding: 3px 10px; font-size: 12px; color: $muted; }
 QPushButton[kind="scope"]:checked { color: $text; font-weight: 600; }
-QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
+QPushButton[kind="suggestion"] { padding: 0px; border-radius: 10px; }
 QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
 
 QLineEdit {
@@ -173,12 +178,12 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 """)
 
 
-_FONT_SIZE = re.compile(r"(?<=font-size: )\d+(?=px)")
+_SIZE = re.compile(r"(font-size|min-height|max-height): (\d+)(?=px)")
 
 
 def stylesheet(colors: Colors, scaled: Callable[[int], int], code: QFont) -> str:
-    """The style sheet in these colours; `scaled` turns its font sizes into those of the text in use."""
+    """The style sheet in these colours; `scaled` fits fonts, and heights that follow from them, to the text in use."""
     named = {name: getattr(colors, name) for name in colors.__dataclass_fields__}
     font = {"code_px": code.pixelSize(), "code_family": code.family()}
     text = _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix(), **font)
-    return _FONT_SIZE.sub(lambda size: str(scaled(int(size.group()))), text)
+    return _SIZE.sub(lambda size: f"{size[1]}: {scaled(int(size[2])) if int(size[2]) else 0}", text)
