@@ -56,7 +56,7 @@ QLabel[kind="strong"] { font-weight: 600; }
 QLabel[kind="title"] { font-size: 22px; font-weight: 600; }
 QLabel[kind="number"] { font-size: 26px; font-weight: 700; }
 QLabel[kind="figures"] { color: $muted; font-size: 12px; }
-QLabel[kind="chip"] { border: 1px solid $border; border-radius: 13px; padding: 4px 12px; font-size: 12px; }
+QLabel[kind="chip"] { border: 1px solid $border; border-radius: 10px; padding: 4px 12px; font-size: 12px; }
 QLabel[kind="chip"][verdict="faster"] { color: $good; border-color: $good; }
 QLabel[kind="chip"][verdict="equal"] { color: $muted; }
 QLabel[kind="chip"][verdict="slower"] { color: $warn; border-color: $warn; }

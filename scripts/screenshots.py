@@ -38,7 +38,7 @@ SIZE = QSize(1280, 800)
 MIDDLE_TOKENS = 80
 _FEW_TOKENS = 24
 _PICKER = QSize(860, 680)
-_TIMEOUT_S = 300.0
+_TIMEOUT_S = 600.0
 _LOOK_S = 0.02
 _SETTLE_S = 0.3
 _PREPARATION_PERCENT = 30
@@ -130,9 +130,13 @@ class Tour:
         tools = self._window.tools
         tools.open_check()
         assert tools.check is not None
+        prompts = self._folder / "prompts.txt"
+        prompts.write_text("\n".join(OTHER_PROMPTS), encoding="utf-8")
+        tools.check.use_prompts(prompts)
         tools.check.tokens.setValue(_FEW_TOKENS)
         tools.check.start.click()
         await _until(lambda: tools._check_model.state is CheckState.DONE)
+        prompts.unlink()
         await self._save(tools.check, "check")
         tools.check.close()
 

@@ -29,7 +29,7 @@ _LEGEND = (
     (Work.VERIFY, "verification"),
     (Work.DRAFT, "draft, after it"),
     (Work.PROPOSE, "making proposals"),
-    (Work.HIT, "draft beside it: hit ●"),
+    (Work.HIT, "draft beside: hit ●"),
     (Work.DISCARDED, "discarded"),
     (Work.REDRAFT, "after a miss ✕"),
 )

@@ -80,6 +80,7 @@ class StatsPanel(QFrame):
         self._record = AnswerRecord()
         self._lay_out()
         self._connect()
+        self.set_room(scaled(PANEL_WIDTH))
         self.show_loaded(None)
         self.show_figures(Figures())
 
