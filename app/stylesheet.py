@@ -113,7 +113,7 @@ QLineEdit {
 }
 QLineEdit:focus { border: 1px solid $accent; }
 QSpinBox, QDoubleSpinBox {
-    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 0px; min-height: 18px;
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 8px; min-height: 18px;
 }
 QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
 QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; padding: 0px; min-height: 0px; }

@@ -28,7 +28,7 @@ from app.pairs.mode_selector import Devices, mode_label
 from app.widgets import label, named, push_button, scrolled, set_kind, set_style_property
 from core.bench.prompts import FEW_PROMPTS, read_prompts
 
-_SMALLEST, _FIRST_SIZE = QSize(640, 460), QSize(980, 640)
+_SMALLEST, _FIRST_SIZE = QSize(640, 460), QSize(1120, 700)
 _TOKENS_AT_FIRST, _MOST_TOKENS = 64, 4096
 _DIFFERENCE = 2  # the column whose text may be long
 

@@ -22,7 +22,7 @@ from core.errors import MirrorError
 
 _HINT = "Point at a step, or use the keys comma and full stop."
 _DETAIL_LINES = 4
-_LARGE = QSize(1000, 320)
+_LARGE = QSize(1000, 280)
 _SWATCH = QSize(14, 10)
 _LEGEND_ROW_PX = 17
 _LEGEND = (

@@ -18,6 +18,7 @@ _FEW_STEPS = 8
 _LEAST_SPAN_S = 0.01
 _LANE_PX, _MARKS_PX, _AXIS_PX = 22, 14, 18
 _GAP_PX = 8
+_NAME_LEFT_PX = 4
 _ZOOM = 1.5
 _PAN_SHARE = 0.25
 _LEAST_MARK_PX = 9.0
@@ -158,7 +159,7 @@ class Timeline(QWidget):
         painter.setPen(QColor(colors().muted))
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         for box, name in ((target, "Target"), (draft, "Draft")):
-            painter.drawText(QRectF(0, box.y(), box.x(), box.height()), middle, name)
+            painter.drawText(QRectF(_NAME_LEFT_PX, box.y(), box.x(), box.height()), middle, name)
         begin_s, end_s = self.view
         paint_lane(painter, self._record.target, target, begin_s, end_s)
         paint_lane(painter, self._record.draft, draft, begin_s, end_s)
@@ -172,7 +173,7 @@ class Timeline(QWidget):
             painter.drawRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5))
 
     def _lane_boxes(self) -> tuple[QRectF, QRectF]:
-        left = QFontMetricsF(sized(self.font(), scaled(SMALL_PX))).horizontalAdvance("Target") + 10
+        left = QFontMetricsF(sized(self.font(), scaled(SMALL_PX))).horizontalAdvance("Target") + 10 + _NAME_LEFT_PX
         width = max(self.width() - left - 2, 1.0)
         top, lane = scaled(_GAP_PX) / 2, scaled(_LANE_PX)
         return QRectF(left, top, width, lane), QRectF(left, top + lane + scaled(_MARKS_PX), width, lane)

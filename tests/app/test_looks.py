@@ -40,9 +40,12 @@ def settle() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("text_px", TEXTS_PX)
-def test_an_empty_chat(around: Surroundings) -> None:
+def test_an_empty_chat_and_the_columns_beside_it(around: Surroundings) -> None:
+    window = around._window
     settle()
-    assert_sound_look(around._window)
+    assert_sound_look(window)
+    assert window.room.width() >= 0.38 * window.width()
+    assert window.panel.width() <= 0.35 * window.width()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -52,8 +55,7 @@ def test_an_answer_with_its_figures_and_the_find_bar(around: Surroundings, qtbot
     window.chats.send("A question that is long enough to need more than one line in a narrow window")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE and not window.chats.current.asking, timeout=WAIT_MS)
-    settle()
-    assert_sound_look(window)
+    qtbot.waitUntil(lambda: assert_sound_look(window), timeout=WAIT_MS)
     window.room.find_bar.open_bar()
     settle()
     assert_sound_look(window)
@@ -62,31 +64,22 @@ def test_an_answer_with_its_figures_and_the_find_bar(around: Surroundings, qtbot
     assert bar.parentWidget().rect().contains(bar.geometry())
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("text_px", TEXTS_PX)
-def test_the_columns_at_the_sides_leave_the_chat_its_room(around: Surroundings) -> None:
-    window = around._window
-    settle()
-    assert window.room.width() >= 0.38 * window.width()
-    assert window.panel.width() <= 0.35 * window.width()
-
-
 @pytest.mark.parametrize("size", [(900, 600)])
 @pytest.mark.parametrize("text_px", TEXTS_PX)
-@pytest.mark.parametrize("room", ["race", "check", "settings", "options"])
-def test_a_room_of_its_own(around: Surroundings, room: str) -> None:
+def test_the_rooms_of_their_own(around: Surroundings) -> None:
     window = around._window
-    opened: dict[str, Callable[[], QWidget | None]] = {
-        "race": lambda: (window.tools.open_race(), window.tools.race)[1],
-        "check": lambda: (window.tools.open_check(), window.tools.check)[1],
-        "settings": lambda: (around.open_settings(), around.page)[1],
-        "options": window.room.open_options,
-    }
-    shown = opened[room]()
-    assert shown is not None
-    settle()
-    assert_sound_look(shown)
-    shown.close()
+    rooms: list[Callable[[], QWidget | None]] = [
+        lambda: (window.tools.open_race(), window.tools.race)[1],
+        lambda: (window.tools.open_check(), window.tools.check)[1],
+        lambda: (around.open_settings(), around.page)[1],
+        window.room.open_options,
+    ]
+    for open_room in rooms:
+        room = open_room()
+        assert room is not None
+        settle()
+        assert_sound_look(room)
+        room.close()
 
 
 def test_painted_figures_grow_with_the_text(open_around: OpenAround, theme: Theme) -> None:
