@@ -15,8 +15,8 @@ from core.chats import ChatOptions, Sampling
 from core.protocol import GenerateOptions
 from core.settings import Settings
 
-_SIZE = QSize(520, 600)
-_MOST_SIZE = QSize(860, 700)
+_SIZE = QSize(520, 690)
+_MOST_SIZE = QSize(860, 740)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class OptionsDialog(QDialog):
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(scrolled(page))
         layout = QVBoxLayout(page)
-        layout.setContentsMargins(20, 18, 20, 16)
+        layout.setContentsMargins(20, 18, 20, 4)
         layout.setSpacing(10)
         layout.addWidget(label("System prompt", "strong"))
         layout.addWidget(self.prompt, 1)
@@ -103,7 +103,8 @@ class OptionsDialog(QDialog):
         layout.addWidget(label("Empty fields follow the settings, whose values show in grey.", "muted", wraps=True))
         layout.addLayout(form)
         layout.addWidget(self.problem)
-        layout.addLayout(buttons)
+        buttons.setContentsMargins(20, 10, 20, 16)
+        outer.addLayout(buttons)
 
     def _edit(self, field: Field, default: float) -> QLineEdit:
         known = getattr(self._options.sampling, field.name)
