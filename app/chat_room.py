@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import QEvent, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
@@ -20,7 +20,7 @@ from app.chats.session import Session, ending_of, entry_of, shown_text
 from app.engine import PairState, PairStatus
 from app.generation import Generation, State
 from app.notice import ProblemNotice
-from app.theme import COLUMN_WIDTH, GAP
+from app.theme import COLUMN_WIDTH, GAP, scaled
 from app.widgets import label, push_button
 from core.chats import ChatOptions, Message
 from core.chats.attach import TextFile
@@ -74,7 +74,7 @@ class ChatRoom(QWidget):
         in_lower.setSpacing(GAP)
         for widget in (self.notice, self.told, self.load_pair, self.composer):
             in_lower.addWidget(widget)
-        lower.setMaximumWidth(COLUMN_WIDTH + 40)
+        self._lower = lower
         centred = QHBoxLayout()
         centred.setContentsMargins(16, 0, 16, 16)
         centred.addStretch(1)
@@ -85,6 +85,16 @@ class ChatRoom(QWidget):
         layout.setSpacing(GAP)
         layout.addWidget(self.transcript, 1)
         layout.addLayout(centred)
+        self._place_lower()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Text may have another size."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._place_lower()
+
+    def _place_lower(self) -> None:
+        self._lower.setMaximumWidth(scaled(COLUMN_WIDTH) + 40)
 
     def _connect_chats(self) -> None:
         chats, generation = self._chats, self._generation

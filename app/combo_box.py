@@ -6,9 +6,9 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import QComboBox
 
-from app.theme import colors
+from app.theme import colors, scaled
 
-_ARROW_RIGHT_PX = 16
+_ARROW_RIGHT_PX, _MOST_ARROW_PX = 16, 8
 
 
 class ComboBox(QComboBox):
@@ -20,8 +20,9 @@ class ComboBox(QComboBox):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(colors().muted), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-        x, y = self.width() - _ARROW_RIGHT_PX, self.height() / 2 + 2
-        painter.drawPolyline([QPointF(x - 4, y - 4), QPointF(x, y), QPointF(x + 4, y - 4)])
+        side = min(scaled(4), _MOST_ARROW_PX)
+        x, y = self.width() - _ARROW_RIGHT_PX, self.height() / 2 + side / 2
+        painter.drawPolyline([QPointF(x - side, y - side), QPointF(x, y), QPointF(x + side, y - side)])
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         """Leave the wheel to the page."""

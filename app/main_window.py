@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtGui import QCloseEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QCloseEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from app import window_state
 from app.chat_figures import ChatFigures
@@ -26,12 +26,11 @@ from app.engine import Engine, PairState, PairStatus
 from app.generation import Generation, State
 from app.model_tools import ModelTools
 from app.pairs.last_pair import remember
-from app.pairs.mode_selector import Devices, ModeSelector
-from app.pairs.pair_button import PairButton
+from app.pairs.mode_selector import Devices
 from app.stats.panel import StatsPanel
-from app.stats.verdict_chip import VerdictChip
 from app.tasks import Tasks
-from app.widgets import set_kind
+from app.theme import PANEL_WIDTH, SIDEBAR_WIDTH, scaled
+from app.top_bar import TopBar
 from app.window_commands import add_commands, show_menu
 from core.errors import DemoTargetMissing, Problem
 from core.pairs import Pair
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from app.pairs.picker import PairPicker
     from app.pairs.picker_model import PickerModel
     from app.pairs.sources import PairSources
+
+_SIDEBAR_SHARE, _PANEL_SHARE = 0.27, 0.34
 
 
 class MainWindow(QMainWindow):
@@ -81,14 +82,11 @@ class MainWindow(QMainWindow):
         self.transcript, self.notice, self.composer = self.room.transcript, self.room.notice, self.room.composer
         self.sidebar = Sidebar(self.chats)
         self.new_chat = self.sidebar.new_chat
-        self.pair_button = PairButton()
-        self.mode_selector = ModeSelector()
-        self.verdict = VerdictChip()
-        self.sidebar_toggle = _button("Chats", "Show or hide the chats (Ctrl+B)")
-        self.panel_toggle = _button("Statistics", "Show or hide the statistics (Ctrl+Shift+S)")
-        for toggle in (self.sidebar_toggle, self.panel_toggle):
-            toggle.setCheckable(True)
-        self.menu_button = _button("Menu", "Everything the window can do")
+        bar = self.bar = TopBar()
+        self.pair_button, self.mode_selector, self.verdict = bar.pair_button, bar.mode_selector, bar.verdict
+        self.sidebar_toggle, self.panel_toggle, self.menu_button = (
+            bar.sidebar_toggle, bar.panel_toggle, bar.menu_button,
+        )  # fmt: skip
         self.commands = Commands(self)
         self.tools = ModelTools(self._engine, self)
         self.panel = StatsPanel()
@@ -111,16 +109,6 @@ class MainWindow(QMainWindow):
     # ------------------------------------------------------------------- layout
 
     def _lay_out(self) -> None:
-        bar = QFrame()
-        set_kind(bar, "bar")
-        in_bar = QHBoxLayout(bar)
-        in_bar.setContentsMargins(10, 10, 10, 10)
-        in_bar.setSpacing(6)
-        for widget in (self.sidebar_toggle, self.pair_button, self.mode_selector, self.verdict):
-            in_bar.addWidget(widget)
-        in_bar.addStretch(1)
-        in_bar.addWidget(self.panel_toggle)
-        in_bar.addWidget(self.menu_button)
         below = QHBoxLayout()
         below.setSpacing(0)
         below.addWidget(self.sidebar)
@@ -130,7 +118,7 @@ class MainWindow(QMainWindow):
         everything = QVBoxLayout(central)
         everything.setContentsMargins(0, 0, 0, 0)
         everything.setSpacing(0)
-        everything.addWidget(bar)
+        everything.addWidget(self.bar)
         everything.addLayout(below, 1)
         self.setCentralWidget(central)
         composer, sidebar = self.composer, self.sidebar
@@ -197,9 +185,21 @@ class MainWindow(QMainWindow):
             window_state.remember_chat(self._remembered_chat)
         self.setWindowTitle(f"{chat.title} – Mirror SD" if chat is not None and chat.title else "Mirror SD")
 
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The columns at the sides take their share."""
+        super().resizeEvent(event)
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """They grow with the text, but leave the chat its room."""
+        self.sidebar.setFixedWidth(min(scaled(SIDEBAR_WIDTH), max(SIDEBAR_WIDTH, round(_SIDEBAR_SHARE * self.width()))))
+        self.panel.set_room(max(PANEL_WIDTH, round(_PANEL_SHARE * self.width())))
+
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Another window may have changed the chats meanwhile."""
+        """Text may have another size; another window may have changed the chats meanwhile."""
         super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._share_width()
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
             self.chats.reread()
             self.sidebar.model.refresh()
@@ -336,10 +336,3 @@ class MainWindow(QMainWindow):
         """Close for good."""
         self._may_close = True
         self.close()
-
-
-def _button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    set_kind(button, "tool")
-    button.setToolTip(tip)
-    return button

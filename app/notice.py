@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
+from app.flow_layout import FlowLayout
 from app.widgets import label, set_kind
 from core.errors import Problem
 
@@ -37,11 +38,9 @@ class ProblemNotice(QFrame):
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.report()))
         self.dismiss = self._button("Dismiss", "Ctrl+Shift+D")
         self.dismiss.clicked.connect(self.hide)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
+        buttons = FlowLayout()
         for button in (self.retry, self.details, self.copy, self.dismiss):
             buttons.addWidget(button)
-        buttons.addStretch()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 16, 12)
         layout.setSpacing(6)

@@ -57,7 +57,7 @@ QLabel[kind="title"] { font-size: 22px; font-weight: 600; }
 QLabel[kind="number"] { font-size: 26px; font-weight: 700; }
 QLabel[kind="figures"] { color: $muted; font-size: 12px; }
 QLabel[kind="figures"]:hover, QLabel[kind="figures"]:focus { color: $text; }
-QLabel[kind="chip"] { border: 1px solid $border; border-radius: 13px; padding: 4px 12px; font-size: 12px; }
+QLabel[kind="chip"] { border: 1px solid $border; border-radius: 10px; padding: 4px 12px; font-size: 12px; }
 QLabel[kind="chip"][verdict="faster"] { color: $good; border-color: $good; }
 QLabel[kind="chip"][verdict="equal"] { color: $muted; }
 QLabel[kind="chip"][verdict="slower"] { color: $warn; border-color: $warn; }
@@ -77,7 +77,12 @@ QPushButton:hover { background: $hover; }
 QPushButton:checked { background: $hover; }
 QPushButton:focus { border: 1px solid $accent; }
 QPushButton:disabled { color: $muted; }
-QPushButton[kind="tool"] { padding: 6px 10px; }
+QPushButton[kind="icon"] {
+    background: transparent; border: 1px solid transparent; border-radius: 6px; padding: 0px; min-height: 0px;
+}
+QPushButton[kind="icon"]:hover { background: $hover; }
+QPushButton[kind="icon"]:focus { border-color: $accent; }
+QPushButton[kind="icon"]::menu-indicator { image: none; width: 0px; }
 QPushButton[kind="pair"] { padding: 6px 0px; text-align: left; }
 QPushButton[kind="primary"] { background: $accent_fill; color: $on_fill; border-color: $accent_fill; font-weight: 600; }
 QPushButton[kind="primary"]:hover { border-color: $text; }
@@ -101,7 +106,7 @@ QPushButton[kind="tiny"]:hover { background: $hover; color: $text; }
 QPushButton[kind="tiny"]:focus { border-color: $accent; }
 QPushButton[kind="scope"] { padding: 3px 10px; font-size: 12px; color: $muted; }
 QPushButton[kind="scope"]:checked { color: $text; font-weight: 600; }
-QPushButton[kind="suggestion"] { padding: 10px 14px; text-align: left; border-radius: 10px; }
+QPushButton[kind="suggestion"] { padding: 0px; border-radius: 10px; }
 QPushButton[kind="jump"] { border-radius: 15px; padding: 5px 16px; color: $accent; }
 
 QLineEdit {
@@ -109,7 +114,7 @@ QLineEdit {
 }
 QLineEdit:focus { border: 1px solid $accent; }
 QSpinBox, QDoubleSpinBox {
-    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 0px; min-height: 18px;
+    background: $card; color: $text; border: 1px solid $border; border-radius: 8px; padding: 6px 8px; min-height: 18px;
 }
 QSpinBox:focus, QDoubleSpinBox:focus { border: 1px solid $accent; }
 QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; padding: 0px; min-height: 0px; }
@@ -174,12 +179,12 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 """)
 
 
-_FONT_SIZE = re.compile(r"(?<=font-size: )\d+(?=px)")
+_SIZE = re.compile(r"(font-size|min-height|max-height): (\d+)(?=px)")
 
 
 def stylesheet(colors: Colors, scaled: Callable[[int], int], code: QFont) -> str:
-    """The style sheet in these colours; `scaled` turns its font sizes into those of the text in use."""
+    """The style sheet in these colours; `scaled` fits fonts, and heights that follow from them, to the text in use."""
     named = {name: getattr(colors, name) for name in colors.__dataclass_fields__}
     font = {"code_px": code.pixelSize(), "code_family": code.family()}
     text = _TEMPLATE.substitute(named, check=assets.path("check.svg").as_posix(), **font)
-    return _FONT_SIZE.sub(lambda size: str(scaled(int(size.group()))), text)
+    return _SIZE.sub(lambda size: f"{size[1]}: {scaled(int(size[2])) if int(size[2]) else 0}", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, SignalInstance
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QPushButton, QScrollArea, QWidget
 
 
 def set_kind(widget: QWidget, kind: str) -> None:
@@ -54,6 +54,29 @@ def line() -> QFrame:
     result.setFixedHeight(1)
     set_kind(result, "line")
     return result
+
+
+def named(name: str, field: QWidget) -> QWidget:
+    """A field behind its name."""
+    result = QWidget()
+    row = QHBoxLayout(result)
+    row.setContentsMargins(0, 0, 8, 0)
+    row.setSpacing(8)
+    row.addWidget(label(name, "muted"))
+    row.addWidget(field)
+    return result
+
+
+def scrolled(page: QWidget) -> QScrollArea:
+    """`page` in an area that scrolls it up and down where it is higher than its window."""
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    set_kind(page, "picker")
+    area.setWidget(page)
+    return area
 
 
 class ElidedLabel(QLabel):

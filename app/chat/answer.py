@@ -141,8 +141,8 @@ class AnswerView(QWidget):
         self._grow()
 
     def add_bar(self, bar: MessageBar) -> None:
-        """What can be done with the answer, beside its figures."""
-        self.footer.buttons.insertWidget(0, bar)
+        """What can be done with the answer, beside the buttons that copy it."""
+        self.footer.buttons.insertWidget(self.footer.buttons.count() - 1, bar)
         self.footer.figures.chosen.connect(bar.ask_figures)
 
     def copy_markdown(self) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from app.chat.copy_button import CopyButton
 from app.widgets import label, set_kind
 
 if TYPE_CHECKING:
     from app.chat.answer import AnswerView
 
-_COPIED_MS = 1500
+_ABOVE_PX = 4
 
 
 class AnswerFooter(QWidget):
@@ -23,21 +24,20 @@ class AnswerFooter(QWidget):
         super().__init__(answer)
         self.figures = FiguresLine()
         self.problem = label("", "bad", wraps=True)
-        texts = QVBoxLayout()
-        texts.setSpacing(2)
-        texts.addWidget(self.figures)
-        texts.addWidget(self.problem)
-        self.copy_markdown = CopyButton("Copy", "Copy this answer as Markdown")
+        self.copy_markdown = CopyButton("copy", "Copy this answer as Markdown")
         self.copy_markdown.clicked.connect(answer.copy_markdown)
-        self.copy_plain = CopyButton("Copy as text", "Copy this answer as plain text, without marks")
+        self.copy_plain = CopyButton("text", "Copy this answer as plain text, without marks")
         self.copy_plain.clicked.connect(answer.copy_plain)
         self.buttons = QHBoxLayout()
         self.buttons.setSpacing(2)
-        self.buttons.addWidget(self.copy_plain, 0, Qt.AlignmentFlag.AlignTop)
-        self.buttons.addWidget(self.copy_markdown, 0, Qt.AlignmentFlag.AlignTop)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(texts, 1)
+        self.buttons.addWidget(self.copy_markdown)
+        self.buttons.addWidget(self.copy_plain)
+        self.buttons.addStretch()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, _ABOVE_PX, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(self.figures)
+        layout.addWidget(self.problem)
         layout.addLayout(self.buttons)
 
     def show_end(self, figures: str, problem: str, can_copy: bool) -> None:
@@ -77,23 +77,3 @@ class FiguresLine(QLabel):
             self.chosen.emit()
         else:
             super().keyPressEvent(event)
-
-
-class CopyButton(QPushButton):
-    """Says for a moment that it has copied."""
-
-    def __init__(self, text: str, description: str) -> None:
-        super().__init__(text)
-        set_kind(self, "quiet")
-        self.setAccessibleName(description)
-        self.setToolTip(description)
-        self._text = text
-        self._copied = QTimer(self)
-        self._copied.setSingleShot(True)
-        self._copied.setInterval(_COPIED_MS)
-        self._copied.timeout.connect(lambda: self.setText(self._text))
-
-    def show_copied(self) -> None:
-        """Something was copied."""
-        self.setText("Copied")
-        self._copied.start()

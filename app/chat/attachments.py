@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
+from app.icons import IconButton
+from app.theme import scaled
 from app.widgets import ElidedLabel, set_kind
 from core.chats.attach import TextFile
 
@@ -53,13 +55,10 @@ class AttachmentRow(QWidget):
         set_kind(chip, "attachment")
         name = ElidedLabel("value")
         name.set_full_text(file.name)
-        name.setMaximumWidth(220)
+        name.setMaximumWidth(scaled(220))
         size = ElidedLabel("muted")
         size.set_full_text(size_in_words(file))
-        remove = QPushButton("×")
-        set_kind(remove, "quiet")
-        remove.setToolTip(f"Do not attach {file.name}")
-        remove.setAccessibleName(f"Do not attach {file.name}")
+        remove = IconButton("close", f"Do not attach {file.name}")
         remove.clicked.connect(lambda: self.set_files(self._files[:place] + self._files[place + 1 :]))
         layout = QHBoxLayout(chip)
         layout.setContentsMargins(10, 2, 2, 2)

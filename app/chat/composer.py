@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, 
 
 from app.chat.attachments import AttachmentRow
 from app.generation import State
+from app.icons import IconButton
 from app.widgets import label, set_kind, set_style_property
 from core.settings import SendKey
 
@@ -66,10 +67,7 @@ class Composer(QFrame):
         self._force.setSingleShot(True)
         self._force.setInterval(_FORCE_AFTER_MS)
         self._force.timeout.connect(self._refresh)
-        self.attach = QPushButton("Attach")
-        set_kind(self.attach, "quiet")
-        self.attach.setAccessibleName("Attach a text file")
-        self.attach.setToolTip("Attach a text file (Ctrl+O); files can be dropped on the window too")
+        self.attach = IconButton("attach", "Attach a text file (Ctrl+O); files can be dropped on the window too")
         self.attach.clicked.connect(self.attach_requested)
         self.thinking = QPushButton("Thinking")
         set_kind(self.thinking, "scope")
@@ -111,9 +109,8 @@ class Composer(QFrame):
         below.setSpacing(12)
         below.addWidget(self._hint, 1)
         below.addStretch(0)
-        below.addWidget(self.thinking)
-        below.addWidget(self.attach)
-        below.addWidget(self.button)
+        for button in (self.thinking, self.attach, self.button):
+            below.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 12, 10)
         layout.setSpacing(4)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor, QTextDocument
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QTextBrowser,
     QTextEdit,
     QWidget,
@@ -24,12 +24,13 @@ from app.chat.answer import AnswerView
 from app.chat.code import CodeView
 from app.chat.thinking import ThinkingView
 from app.chat.transcript import Transcript
-from app.theme import colors
-from app.widgets import label, push_button, set_kind
+from app.icons import IconButton
+from app.theme import colors, scaled
+from app.widgets import label, set_kind
 
 MOST_HITS = 1000
 """In one view."""
-_WIDTH = 200
+_WIDTH, _COUNT_WIDTH = 200, 90
 _MARGIN = 10
 _REFRESH_MS = 150
 
@@ -82,17 +83,20 @@ class FindBar(QFrame):
         self.field.previous_asked.connect(self.go_to_previous)
         self.field.close_asked.connect(self.close_bar)
         self.count = label("", "muted")
-        self.count.setMinimumWidth(90)
-        previous = _small("↑", "Previous (Shift+Enter)")
+        previous = IconButton("up", "Previous (Shift+Enter)")
         previous.clicked.connect(self.go_to_previous)
-        following = _small("↓", "Next (Enter)")
+        following = IconButton("down", "Next (Enter)")
         following.clicked.connect(self.go_to_next)
-        close = _small("✕", "Close (Esc)")
+        close = self.close_button = IconButton("close", "Close (Esc)")
         close.clicked.connect(self.close_bar)
-        layout = QHBoxLayout(self)
+        row = QHBoxLayout()
+        row.setSpacing(2)
+        for widget in (self.count, previous, following, close):
+            row.addWidget(widget)
+        layout = self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         layout.setContentsMargins(8, 6, 8, 6)
-        for widget in (self.field, self.count, previous, following, close):
-            layout.addWidget(widget)
+        layout.addWidget(self.field)
+        layout.addLayout(row)
         transcript.changed.connect(self._on_changed)
         transcript.installEventFilter(self)
         self.hide()
@@ -139,6 +143,15 @@ class FindBar(QFrame):
         return super().eventFilter(watched, event)
 
     def _settle(self) -> None:
+        """One row where there is room for it, else two."""
+        self.field.setFixedWidth(scaled(_WIDTH))
+        room = self._transcript.viewport().width() - 2 * _MARGIN
+        needed = scaled(_WIDTH) + scaled(_COUNT_WIDTH) + 3 * self.close_button.sizeHint().width() + 40
+        tight = needed > room
+        self._layout.setDirection(QBoxLayout.Direction.TopToBottom if tight else QBoxLayout.Direction.LeftToRight)
+        self.count.setMinimumWidth(0 if tight else scaled(_COUNT_WIDTH))
+        if tight:
+            self.field.setFixedWidth(max(min(scaled(_WIDTH), room - 16), 1))
         self.adjustSize()
         self.move(self._transcript.viewport().width() - self.width() - _MARGIN, _MARGIN)
 
@@ -283,7 +296,6 @@ class _Field(QLineEdit):
         super().__init__()
         self.setPlaceholderText("Find in this chat")
         self.setAccessibleName("Find in this chat")
-        self.setFixedWidth(_WIDTH)
 
     def event(self, event: QEvent) -> bool:
         """Esc is for the bar, not for the window's commands."""
@@ -302,13 +314,6 @@ class _Field(QLineEdit):
             self.close_asked.emit()
         else:
             super().keyPressEvent(event)
-
-
-def _small(text: str, description: str) -> QPushButton:
-    button = push_button(text, description)
-    set_kind(button, "quiet")
-    button.setAccessibleName(description)
-    return button
 
 
 def _views(transcript: Transcript) -> list[tuple[TextView, ThinkingView | None]]:

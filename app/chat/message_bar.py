@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.widgets import label, set_kind
+from app.chat.copy_button import CopyButton
+from app.icons import IconButton
+from app.widgets import label
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,17 @@ class MessageBar(QWidget):
         self.message_id = message_id
         self._bars = bars
         self._offer = Offer()
-        self.before = _quiet("\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}", "Show the version before")
+        self.before = IconButton("before", "Show the version before")
         self.place = label("", "muted")
-        self.after = _quiet("\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}", "Show the next version")
-        self.copy = _quiet("Copy", "Copy this message")
-        self.edit = _quiet("Edit", "Edit this message; the version before is kept")
-        self.proceed = _quiet("Continue", "Continue this answer")
-        self.regenerate = _quiet("Regenerate", "Answer again; this answer is kept")
+        self.after = IconButton("after", "Show the next version")
+        self.copy = CopyButton("copy", "Copy this message")
+        self.edit = IconButton("edit", "Edit this message; the version before is kept")
+        self.proceed = IconButton("continue", "Continue this answer")
+        self.regenerate = IconButton("regenerate", "Answer again; this answer is kept")
         self.before.clicked.connect(lambda: bars.version_chosen.emit(self._offer.versions[self._offer.place - 1]))
         self.after.clicked.connect(lambda: bars.version_chosen.emit(self._offer.versions[self._offer.place + 1]))
         self.copy.clicked.connect(lambda: bars.copy_requested.emit(message_id))
+        self.copy.clicked.connect(self.copy.show_copied)
         self.edit.clicked.connect(lambda: bars.edit_requested.emit(message_id))
         self.proceed.clicked.connect(lambda: bars.continue_requested.emit(message_id))
         self.regenerate.clicked.connect(lambda: bars.regenerate_requested.emit(message_id))
@@ -106,11 +109,3 @@ class MessageBar(QWidget):
         self.edit.setVisible(offer.can_edit)
         self.proceed.setVisible(offer.can_continue)
         self.regenerate.setVisible(offer.can_regenerate)
-
-
-def _quiet(text: str, description: str) -> QPushButton:
-    button = QPushButton(text)
-    set_kind(button, "quiet")
-    button.setAccessibleName(description)
-    button.setToolTip(description)
-    return button

@@ -20,7 +20,7 @@ from app.chat.entry import Entry
 from app.chat.message_bar import MessageBars
 from app.chat.place import Place
 from app.chat.welcome import Welcome
-from app.theme import BODY_PX, COLUMN_WIDTH
+from app.theme import BODY_PX, COLUMN_WIDTH, scaled
 from app.widgets import height_of, set_kind
 
 _NEAR_END_PX = 2 * BODY_PX * 2
@@ -227,10 +227,19 @@ class Transcript(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Centre the column and keep the button above the lower edge."""
         super().resizeEvent(event)
-        side = max(_SIDE, (self.viewport().width() - COLUMN_WIDTH) // 2)
-        self._outer.setContentsMargins(side, 24, side, 24)
+        self._place_column()
         self._place_jump()
         self._more.start()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Text may have another size."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._place_column()
+
+    def _place_column(self) -> None:
+        side = max(_SIDE, (self.viewport().width() - scaled(COLUMN_WIDTH)) // 2)
+        self._outer.setContentsMargins(side, 24, side, 24)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Headers of code move with the content's layout."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.widgets import label, set_kind
+from app.theme import scaled
+from app.widgets import height_of, label, set_kind
 
 SUGGESTIONS = (
     "Write a letter from a lighthouse keeper to the sea.",
@@ -15,7 +15,7 @@ SUGGESTIONS = (
 )
 _SENTENCE = "A small draft model proposes, the target checks: the same answer in fewer steps."
 _WIDTH = 440
-_PADDING = 32
+_LEAST_WIDTH = 160
 
 
 class Welcome(QWidget):
@@ -50,22 +50,44 @@ class Welcome(QWidget):
 
 
 class _Suggestion(QPushButton):
-    """Gives way where the window is narrow: the text then ends in an ellipsis."""
+    """Its text goes on in the next line where the window is narrow or the text large."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        super().__init__()
         set_kind(self, "suggestion")
-        self._full = text
         self.setAccessibleName(text)
-        self.setMaximumWidth(_WIDTH)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(14, 9, 14, 9)
+        shown = label(text, "suggestion", wraps=True)
+        shown.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._row.addWidget(shown)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Text may have another size."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.setMaximumWidth(scaled(_WIDTH))
+        self.updateGeometry()
+
+    def hasHeightForWidth(self) -> bool:  # noqa: N802
+        """Narrower is higher."""
+        return True
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802
+        """As the text needs."""
+        return height_of(self._row, width)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """As wide as is pleasant to read."""
+        return QSize(scaled(_WIDTH), self.heightForWidth(scaled(_WIDTH)))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Room for a few words."""
-        return QSize(160, super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Show what fits."""
-        super().resizeEvent(event)
-        room = self.width() - _PADDING
-        self.setText(self.fontMetrics().elidedText(self._full, Qt.TextElideMode.ElideRight, room))
-        self.setToolTip("" if self.text() == self._full else self._full)
+        """Room for a few words, in one line."""
+        return QSize(_LEAST_WIDTH, self._row.totalMinimumSize().height())

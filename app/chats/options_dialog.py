@@ -9,12 +9,14 @@ import msgspec
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QDialog, QFormLayout, QHBoxLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
-from app.widgets import label, push_button, set_kind
+from app.theme import scaled
+from app.widgets import label, push_button, scrolled, set_kind
 from core.chats import ChatOptions, Sampling
 from core.protocol import GenerateOptions
 from core.settings import Settings
 
-_SIZE = QSize(520, 600)
+_SIZE = QSize(520, 690)
+_MOST_SIZE = QSize(860, 740)
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,12 @@ class OptionsDialog(QDialog):
         self.save.setDefault(True)
         self.save.clicked.connect(self._save)
         self._lay_out(settings.simple)
-        self.resize(_SIZE)
+        self.resize(min(scaled(_SIZE.width()), _MOST_SIZE.width()), min(scaled(_SIZE.height()), _MOST_SIZE.height()))
 
     def _lay_out(self, simple: bool) -> None:
         form = QFormLayout()
         form.setSpacing(8)
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for field in FIELDS:
@@ -91,16 +94,21 @@ class OptionsDialog(QDialog):
         buttons.addStretch(1)
         buttons.addWidget(self.cancel)
         buttons.addWidget(self.save)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 16)
+        page = QWidget()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scrolled(page))
+        layout = QVBoxLayout(page)
+        layout.setContentsMargins(20, 18, 20, 4)
         layout.setSpacing(10)
         layout.addWidget(label("System prompt", "strong"))
         layout.addWidget(self.prompt, 1)
         layout.addWidget(label("Answers of this chat", "strong"))
-        layout.addWidget(label("Empty fields follow the settings, whose values show in grey.", "muted"))
+        layout.addWidget(label("Empty fields follow the settings, whose values show in grey.", "muted", wraps=True))
         layout.addLayout(form)
         layout.addWidget(self.problem)
-        layout.addLayout(buttons)
+        buttons.setContentsMargins(20, 10, 20, 16)
+        outer.addLayout(buttons)
 
     def _edit(self, field: Field, default: float) -> QLineEdit:
         known = getattr(self._options.sampling, field.name)

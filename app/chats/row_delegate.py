@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.chats.list_model import Role
-from app.theme import SMALL_PX, Colors, colors, sized
+from app.theme import SMALL_PX, Colors, colors, scaled, sized
 from core.chats import ChatSummary, Piece
 
 _SIDE = 10
@@ -108,9 +108,9 @@ class RowDelegate(QStyledItemDelegate):
             return 0
         painter.setPen(QColor(chosen.accent))
         painter.setBrush(QColor(chosen.accent) if activity == "writing" else Qt.BrushStyle.NoBrush)
-        middle = line.center().y() + 1
-        painter.drawEllipse(QRectF(line.right() - _DOT, middle - _DOT / 2, _DOT, _DOT))
-        return _DOT + 6
+        middle, dot = line.center().y() + 1, scaled(_DOT)
+        painter.drawEllipse(QRectF(line.right() - dot, middle - dot / 2, dot, dot))
+        return dot + 6
 
 
 def _small(option: QStyleOptionViewItem) -> QFont:

@@ -19,10 +19,10 @@ from PySide6.QtWidgets import (
 from app.chats.controller import Chats
 from app.chats.list_model import ChatListModel, Role
 from app.chats.row_delegate import RowDelegate, chat_of
+from app.theme import SIDEBAR_WIDTH
 from app.widgets import ElidedLabel, label, push_button, set_kind
 from core.chats import ChatSummary
 
-SIDEBAR_WIDTH = 244
 _SEARCH_MS = 150
 _UNDO_MS = 12_000
 

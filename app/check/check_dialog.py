@@ -22,12 +22,13 @@ from PySide6.QtWidgets import (
 
 from app.check import words
 from app.check.check_model import CheckModel, CheckState
+from app.flow_layout import FlowLayout
 from app.notice import ProblemNotice
 from app.pairs.mode_selector import Devices, mode_label
-from app.widgets import label, push_button, set_kind, set_style_property
+from app.widgets import label, named, push_button, scrolled, set_kind, set_style_property
 from core.bench.prompts import FEW_PROMPTS, read_prompts
 
-_SMALLEST, _FIRST_SIZE = QSize(640, 460), QSize(980, 640)
+_SMALLEST, _FIRST_SIZE = QSize(640, 460), QSize(1120, 700)
 _TOKENS_AT_FIRST, _MOST_TOKENS = 64, 4096
 _DIFFERENCE = 2  # the column whose text may be long
 
@@ -91,10 +92,8 @@ class CheckDialog(QDialog):
     # ------------------------------------------------------------------- layout
 
     def _lay_out(self) -> None:
-        choice = QHBoxLayout()
-        choice.setSpacing(8)
-        choice.addWidget(self.prompts, 1)
-        for widget in (self.built_in, self.choose_file, label("Tokens", "muted"), self.tokens):
+        choice = FlowLayout()
+        for widget in (self.prompts, self.built_in, self.choose_file, named("Tokens", self.tokens)):
             choice.addWidget(widget)
         course = QHBoxLayout()
         course.setSpacing(8)
@@ -105,7 +104,11 @@ class CheckDialog(QDialog):
         below.addWidget(self.copy)
         below.addStretch()
         below.addWidget(self.close_button)
-        layout = QVBoxLayout(self)
+        page = QWidget()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scrolled(page))
+        layout = QVBoxLayout(page)
         layout.setContentsMargins(20, 16, 20, 16)
         layout.setSpacing(10)
         layout.addWidget(label("Check this pair", "title"))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QWidget
 
 from app.engine import PairState, PairStatus
-from app.theme import colors
+from app.theme import colors, scaled
 from app.widgets import ElidedLabel, set_kind
 
-_LEAST_WIDTH, _MOST_WIDTH = 180, 420
+LEAST_WIDTH, _MOST_WIDTH = 180, 420
+_SIDE, _GAP, _DOT = 12, 8, 10
 _DOT_COLORS = {
     PairState.NOT_READY: "muted",
     PairState.LOADING: "warn",
@@ -43,12 +44,12 @@ class PairButton(QPushButton):
         self._state = ElidedLabel("muted")
         self._dot = _Dot()
         layout = self._row = QHBoxLayout(self)
-        layout.setContentsMargins(12, 0, 12, 0)
-        layout.setSpacing(8)
+        layout.setContentsMargins(_SIDE, 0, _SIDE, 0)
+        layout.setSpacing(_GAP)
         for widget in (self._dot, self._name, self._state):
             widget.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
             layout.addWidget(widget)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.clicked.connect(self._open_menu)
         self._downloads = ""
         self.show_status(PairStatus())
@@ -73,14 +74,30 @@ class PairButton(QPushButton):
         self.setAccessibleName(f"Pair {self._name.full_text()}, {text}")
         self.setToolTip("\n".join(part for part in self._details() if part))
         self.updateGeometry()
+        self._fit()
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Room for name and state, within reason."""
-        return QSize(min(self._row.sizeHint().width(), _MOST_WIDTH), super().sizeHint().height())
+        return QSize(min(self._whole_width(), scaled(_MOST_WIDTH)), super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         """Name and state give way."""
-        return QSize(_LEAST_WIDTH, super().sizeHint().height())
+        return QSize(scaled(LEAST_WIDTH), super().sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """More or less room."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _whole_width(self) -> int:
+        """With room for both texts, whether both show or not."""
+        texts = self._name.sizeHint().width() + self._state.sizeHint().width()
+        return texts + self._dot.sizeHint().width() + 2 * (_SIDE + _GAP) + 2
+
+    def _fit(self) -> None:
+        """That a pair is ready is the first thing to leave out: the dot tells it too."""
+        spare = self._status.state is PairState.READY and not self._downloads
+        self._state.setVisible(not spare or self.width() >= self._whole_width())
 
     def _details(self) -> list[str]:
         status = self._status
@@ -122,7 +139,10 @@ class _Dot(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._color = "muted"
-        self.setFixedSize(10, 10)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        return QSize(scaled(_DOT), scaled(_DOT))
 
     def set_color(self, name: str) -> None:
         self._color = name

@@ -15,13 +15,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.combo_box import ComboBox
+from app.flow_layout import FlowLayout
 from app.notice import ProblemNotice
 from app.pairs.mode_selector import Devices, mode_label
 from app.race import words
 from app.race.race_model import RaceModel, RaceState
 from app.race.replay import Replay
 from app.race.side_view import SideView
-from app.widgets import label, push_button, set_kind, set_style_property
+from app.widgets import label, named, push_button, scrolled, set_kind, set_style_property
 from core.protocol import GenerateOptions, Mode
 
 _SMALLEST, _FIRST_SIZE = QSize(800, 620), QSize(1040, 720)
@@ -67,7 +68,7 @@ class RaceWindow(QDialog):
         set_kind(self.stop, "stop")
         self.left = SideView("Plain decoding")
         self.right = SideView("")
-        self.status = label("", "muted")
+        self.status = label("", "muted", wraps=True)
         self.verdict = label("", "verdict", wraps=True)
         self.verdict.setAccessibleName("Verdict")
         self.again = push_button("Replay", "Show both sides again on one clock")
@@ -105,27 +106,25 @@ class RaceWindow(QDialog):
     # ------------------------------------------------------------------- layout
 
     def _lay_out(self) -> None:
-        choice = QHBoxLayout()
-        choice.setSpacing(8)
+        choice = FlowLayout()
         for name, widget in (
             ("Against", self.mode), ("Tokens", self.tokens), ("Temperature", self.temperature), ("Seed", self.seed),
         ):  # fmt: skip
-            choice.addWidget(label(name, "muted"))
-            choice.addWidget(widget)
-        choice.addStretch()
+            choice.addWidget(named(name, widget))
         choice.addWidget(self.start)
         choice.addWidget(self.stop)
         sides = QHBoxLayout()
         sides.setSpacing(12)
         sides.addWidget(self.left, 1)
         sides.addWidget(self.right, 1)
-        below = QHBoxLayout()
-        below.setSpacing(8)
-        for button in (self.again, self.skip, self.copy):
+        below = FlowLayout()
+        for button in (self.again, self.skip, self.copy, self.close_button):
             below.addWidget(button)
-        below.addWidget(self.status, 1)
-        below.addWidget(self.close_button)
-        layout = QVBoxLayout(self)
+        page = QWidget()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scrolled(page))
+        layout = QVBoxLayout(page)
         layout.setContentsMargins(20, 16, 20, 16)
         layout.setSpacing(10)
         layout.addWidget(label("Race", "title"))
@@ -136,6 +135,7 @@ class RaceWindow(QDialog):
         layout.addLayout(sides, 1)
         self.verdict.setMinimumHeight(2 * self.verdict.fontMetrics().lineSpacing())
         layout.addWidget(self.verdict)
+        layout.addWidget(self.status)
         layout.addLayout(below)
 
     def _connect(self) -> None:

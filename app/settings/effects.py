@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Qt
 from app.main_window import MainWindow
 from app.settings.model import SettingsModel
 from app.tasks import Tasks
-from app.theme import PANEL_WIDTH, Theme, scaled
+from app.theme import Theme
 
 READ_WHEN_NEEDED = frozenset({"pair", "kernels_limit_gb", "menu_bar", "notify", "ask_before_quitting"})
 """Settings without an effect of their own here: whoever acts by them reads them then."""
@@ -64,7 +64,6 @@ class Effects(QObject):
     def _set_sizes(self) -> None:
         values = self._settings.values
         self._theme.set_sizes(values.text_px, values.code_px)
-        self._window.panel.setFixedWidth(scaled(PANEL_WIDTH))
 
     def _set_simple(self) -> None:
         simple = self._settings.values.simple

@@ -12,6 +12,8 @@ from app.widgets import set_kind
 from core.pairs import Pair
 from core.settings import Declaration
 
+_SIDE_PX = 10
+
 
 class Switch(QCheckBox):
     """On or off."""
@@ -75,6 +77,7 @@ class WholeNumber(QSpinBox):
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__()
+        self.lineEdit().setTextMargins(_SIDE_PX, 0, _SIDE_PX, 0)
         self.setRange(int(declaration.least or 0), int(declaration.greatest or 0))
         self.setSuffix(f" {tr(declaration.unit)}" if declaration.unit else "")
         self.setGroupSeparatorShown(True)
@@ -100,6 +103,7 @@ class Number(QDoubleSpinBox):
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__()
+        self.lineEdit().setTextMargins(_SIDE_PX, 0, _SIDE_PX, 0)
         self.setRange(declaration.least or 0.0, declaration.greatest or 0.0)
         self.setSingleStep(0.1)
         self.setKeyboardTracking(False)

@@ -27,7 +27,7 @@ class Dial(QWidget):
         self._text = MISSING
         self._unit = ""
         self._color = "accent"
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(caption)
 
     def show_value(
@@ -62,7 +62,9 @@ class Dial(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Draw the dial."""
         painter = QPainter(self)
-        painter.scale(self.width() / _WIDTH, self.height() / _HEIGHT)
+        scale = min(self.width() / _WIDTH, self.height() / _HEIGHT)
+        painter.translate((self.width() - scale * _WIDTH) / 2, 0)
+        painter.scale(scale, scale)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         side = _WIDTH - 2 * _ARC_PX
         box = QRectF(_ARC_PX, _ARC_PX, side, side)

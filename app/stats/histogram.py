@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.stats.totals import Position
-from app.theme import SMALL_PX, colors, sized
+from app.theme import SMALL_PX, colors, scaled, sized
 
 _BARS_PX, _NAMES_PX = 64, 18
 _EMPTY_BARS = 15
@@ -54,13 +54,13 @@ class Histogram(QWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Always as high, so that nothing moves."""
-        return QSize(240, _BARS_PX + _NAMES_PX)
+        return QSize(scaled(120), scaled(_BARS_PX) + scaled(_NAMES_PX))
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Draw a track for every position, filled to its share from below."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(sized(self.font(), SMALL_PX))
+        painter.setFont(sized(self.font(), scaled(SMALL_PX)))
         count = len(self._positions) or _EMPTY_BARS
         for number in range(1, count + 1):
             self._paint_bar(painter, number, self._box(number, count))
@@ -71,7 +71,7 @@ class Histogram(QWidget):
 
     def _box(self, number: int, count: int) -> QRectF:
         width = (self.width() - 4 - _GAP * (count - 1)) / count
-        return QRectF(2 + (number - 1) * (width + _GAP), 2, width, _BARS_PX - 4)
+        return QRectF(2 + (number - 1) * (width + _GAP), 2, width, scaled(_BARS_PX) - 4)
 
     def _paint_bar(self, painter: QPainter, number: int, box: QRectF) -> None:
         painter.setPen(Qt.PenStyle.NoPen)
@@ -84,7 +84,8 @@ class Histogram(QWidget):
             painter.drawRoundedRect(QRectF(box.x(), box.bottom() - height, box.width(), height), 2, 2)
         if number == 1 or number % _LABEL_EVERY == 0:
             painter.setPen(QColor(colors().muted))
-            names = QRectF(box.center().x() - 20, _BARS_PX, 40, _NAMES_PX)
+            half = scaled(20)
+            names = QRectF(box.center().x() - half, scaled(_BARS_PX), 2 * half, scaled(_NAMES_PX))
             painter.drawText(names, Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop, str(number))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802

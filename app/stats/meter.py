@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.theme import colors
+from app.theme import colors, scaled
 
 _HEIGHT = 6
 _NEARLY_FULL = 0.9
@@ -35,17 +35,18 @@ class Meter(QWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """A thin line."""
-        return QSize(120, _HEIGHT)
+        return QSize(scaled(60), scaled(_HEIGHT))
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Draw it."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        box = QRectF(0, 0, self.width(), _HEIGHT)
+        height = self.height()
+        box = QRectF(0, 0, self.width(), height)
         painter.setBrush(QColor(colors().track))
-        painter.drawRoundedRect(box, 3, 3)
+        painter.drawRoundedRect(box, height / 2, height / 2)
         if self._share:
             painter.setBrush(QColor(colors().warn if self._share > _NEARLY_FULL else colors().accent))
-            box.setWidth(max(box.width() * min(self._share, 1.0), _HEIGHT))
-            painter.drawRoundedRect(box, 3, 3)
+            box.setWidth(max(box.width() * min(self._share, 1.0), height))
+            painter.drawRoundedRect(box, height / 2, height / 2)

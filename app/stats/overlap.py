@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QDialog, QFileDialog, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtWidgets import QDialog, QFileDialog, QSizePolicy, QVBoxLayout, QWidget
 
+from app.flow_layout import FlowLayout
 from app.pairs.mode_selector import Devices
 from app.stats import words
 from app.stats.lane_paint import work_box, work_brush
@@ -15,20 +16,20 @@ from app.stats.row import FigureRow
 from app.stats.step_record import AnswerRecord, StepRecord, Work
 from app.stats.timeline import Timeline
 from app.stats.trace_file import write_trace
-from app.theme import SMALL_PX, colors, sized
+from app.theme import SMALL_PX, colors, scaled, sized
 from app.widgets import label, push_button, set_kind
 from core.errors import MirrorError
 
 _HINT = "Point at a step, or use the keys comma and full stop."
 _DETAIL_LINES = 4
-_LARGE = QSize(1000, 320)
+_LARGE = QSize(1000, 280)
 _SWATCH = QSize(14, 10)
 _LEGEND_ROW_PX = 17
 _LEGEND = (
     (Work.VERIFY, "verification"),
     (Work.DRAFT, "draft, after it"),
     (Work.PROPOSE, "making proposals"),
-    (Work.HIT, "draft beside it: hit ●"),
+    (Work.HIT, "draft beside: hit ●"),
     (Work.DISCARDED, "discarded"),
     (Work.REDRAFT, "after a miss ✕"),
 )
@@ -46,21 +47,29 @@ class Legend(QWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """All rows."""
-        return QSize(240, _LEGEND_ROW_PX * -(-len(_LEGEND) // self._columns))
+        return QSize(scaled(120), scaled(_LEGEND_ROW_PX) * -(-len(_LEGEND) // self._columns))
+
+    def set_columns(self, columns: int) -> None:
+        """So many side by side."""
+        self._columns = columns
+        self.updateGeometry()
+        self.update()
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Draw it, row by row."""
         painter = QPainter(self)
-        painter.setFont(sized(self.font(), SMALL_PX - 1))
-        width = self.width() / self._columns
+        painter.setFont(sized(self.font(), scaled(SMALL_PX - 1)))
+        width, row_px = self.width() / self._columns, scaled(_LEGEND_ROW_PX)
+        swatch = QSize(scaled(_SWATCH.width()), scaled(_SWATCH.height()))
         for index, (work, name) in enumerate(_LEGEND):
             row, column = divmod(index, self._columns)
-            x, y = column * width, row * _LEGEND_ROW_PX
-            box = QRectF(x, y + (_LEGEND_ROW_PX - _SWATCH.height()) / 2, _SWATCH.width(), _SWATCH.height())
+            x, y = column * width, row * row_px
+            box = QRectF(x, y + (row_px - swatch.height()) / 2, swatch.width(), swatch.height())
             painter.fillRect(box, QColor(colors().track))
             painter.fillRect(work_box(work, box), work_brush(work))
             painter.setPen(QColor(colors().muted))
-            text = QRectF(x + _SWATCH.width() + 5, y, width - _SWATCH.width() - 5, _LEGEND_ROW_PX)
+            left = swatch.width() + 5
+            text = QRectF(x + left, y, width - left, row_px)
             painter.drawText(text, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, name)
 
 
@@ -77,13 +86,13 @@ class OverlapView(QWidget):
         self._devices = Devices()
         self.hidden = FigureRow("Draft time beside the target", "Known once a draft has worked in this answer.")
         self.timeline = Timeline()
-        self.legend = Legend(3 if large else 2)
+        self.legend = Legend()
         self.counts = label("", "muted", wraps=True)
         self.detail = label(_HINT, "muted", wraps=True)
         self.detail.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.detail.setAccessibleName("Figures of the step")
-        _fix_lines(self.counts, 1 if large else 2)
-        _fix_lines(self.detail, 2 if large else _DETAIL_LINES)
+        self._lines = {self.counts: 1 if large else 2, self.detail: 2 if large else _DETAIL_LINES}
+        self._columns = 3 if large else 2
         self.zoom_out = push_button("\u2212", "Show more time (-)")
         self.zoom_out.setAccessibleName("Zoom out")
         self.zoom_in = push_button("+", "Show less time (+)")
@@ -96,6 +105,7 @@ class OverlapView(QWidget):
             self.enlarge.hide()
         self._lay_out()
         self._connect()
+        self.set_narrow(False)
         self.show_record(self._record)
 
     def show_record(self, record: AnswerRecord) -> None:
@@ -119,18 +129,24 @@ class OverlapView(QWidget):
         else:
             self.detail.setText(f"Written to {path.name}. It opens at ui.perfetto.dev, and in chrome://tracing.")
 
+    def set_narrow(self, narrow: bool) -> None:
+        """Whether there is less room than the text asks for."""
+        self.legend.set_columns(1 if narrow else self._columns)
+        for text, lines in self._lines.items():
+            # Room for so many lines, so that nothing moves; where they are short there may be more of them.
+            spacing = QFontMetrics(sized(self.font(), scaled(SMALL_PX))).lineSpacing()
+            text.setMinimumHeight(0 if narrow else lines * spacing + 2)
+
     def _lay_out(self) -> None:
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         for widget in (self.hidden, self.timeline, self.legend, self.counts, self.detail):
             layout.addWidget(widget)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(2)
+        buttons = FlowLayout(spacing=2)
         for button in (self.zoom_out, self.zoom_in, self.all, self.newest, self.enlarge, self.export):
             set_kind(button, "tiny")
             buttons.addWidget(button)
-        buttons.addStretch()
         layout.addLayout(buttons)
 
     def _connect(self) -> None:
@@ -168,10 +184,3 @@ class TimelineWindow(QDialog):
         layout.addWidget(self.view)
         layout.addStretch()
         self.resize(_LARGE)
-
-
-def _fix_lines(text: QLabel, lines: int) -> None:
-    """Keep room for so many lines, so that nothing moves."""
-    font = sized(text.font(), SMALL_PX)
-    text.setFont(font)
-    text.setFixedHeight(lines * text.fontMetrics().lineSpacing() + 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.pairs.mode_selector import Devices, mode_label
 from app.stats import words
@@ -15,7 +15,7 @@ from app.stats.overlap import OverlapView, TimelineWindow
 from app.stats.row import FigureRow
 from app.stats.step_bar import StepBar
 from app.stats.step_record import AnswerRecord
-from app.theme import PANEL_WIDTH
+from app.theme import PANEL_WIDTH, scaled
 from app.widgets import label, line, push_button, set_kind
 from core.protocol import Loaded
 
@@ -52,11 +52,10 @@ class StatsPanel(QFrame):
         super().__init__(parent)
         set_kind(self, "panel")
         self.setAccessibleName("Statistics")
-        self.setFixedWidth(PANEL_WIDTH)
         self.of_answer, self.of_chat = (_scope_button(*texts) for texts in _SCOPES)
         self.speed = Dial("speed")
         self.acceptance = Dial("draft accepted")
-        self.reference = label("", "muted")
+        self.reference = label("", "muted", wraps=True)
         self.reference.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.per_step = label(words.MISSING, "number")
         self.per_step.setAccessibleName("Tokens per step")
@@ -66,13 +65,14 @@ class StatsPanel(QFrame):
         self.counterfactual.setMinimumHeight(2 * self.counterfactual.fontMetrics().lineSpacing())
         self.counterfactual.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.histogram = Histogram()
-        self.position = label(_POSITIONS_HINT, "muted")
+        self.position = label(_POSITIONS_HINT, "muted", wraps=True)
         self.overlap = OverlapView()
         self.timeline_window: TimelineWindow | None = None
         self.rows = {name: FigureRow(*texts) for name, texts in _ROWS.items()}
         self.context_meter = Meter("Context in use")
         self.changes = label("", "muted", wraps=True)
         self.missing = label("", "muted", wraps=True)
+        self._turning: list[QBoxLayout] = []
         self._expert: list[QWidget] = []
         self._simple = False
         self._devices = Devices()
@@ -80,6 +80,7 @@ class StatsPanel(QFrame):
         self._record = AnswerRecord()
         self._lay_out()
         self._connect()
+        self.set_room(scaled(PANEL_WIDTH))
         self.show_loaded(None)
         self.show_figures(Figures())
 
@@ -128,6 +129,18 @@ class StatsPanel(QFrame):
         lines = [f"{mode_label(each.mode, self._devices)}: {each.reason}" for each in missing]
         self.missing.setText("\n".join(lines) or ("None." if loaded else "Known when a pair is loaded."))
 
+    def set_room(self, width: int) -> None:
+        """Be as wide as the text asks for, up to `width` pixels; with less room what stands side by side is stacked."""
+        wanted = scaled(PANEL_WIDTH)
+        self.setFixedWidth(min(wanted, width))
+        narrow = width < wanted
+        down, right = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        for layout in self._turning:
+            layout.setDirection(down if narrow else right)
+        for row in (*self.rows.values(), self.overlap.hidden):
+            row.set_stacked(narrow)
+        self.overlap.set_narrow(narrow)
+
     def set_simple(self, simple: bool) -> None:
         """Hide what only experts look at."""
         self._simple = simple
@@ -157,7 +170,7 @@ class StatsPanel(QFrame):
             None if plain is None else plain / figures.dial_top,
         )
         self.speed.setToolTip("Known after the second step of an answer." if speed is None else "")
-        self.reference.setText("" if plain is None else f"mark: plain decoding, measured {words.speed(plain)} tok/s")
+        self.reference.setText("" if plain is None else f"mark: plain, measured {words.speed(plain)} tok/s")
 
     def _show_acceptance(self, figures: Figures) -> None:
         accepted, per_step = figures.acceptance, figures.tokens_per_step
@@ -218,7 +231,7 @@ class StatsPanel(QFrame):
         layout = QVBoxLayout(body)
         layout.setContentsMargins(_SIDE, 14, _SIDE, 18)
         layout.setSpacing(10)
-        scopes = QHBoxLayout()
+        scopes = self._turning_row()
         scopes.setSpacing(4)
         self._scopes = QButtonGroup(self)
         for button in (self.of_answer, self.of_chat):
@@ -226,19 +239,19 @@ class StatsPanel(QFrame):
             scopes.addWidget(button)
         self.of_answer.setChecked(True)
         layout.addLayout(scopes)
-        dials = QHBoxLayout()
-        dials.addWidget(self.speed)
-        dials.addStretch()
-        dials.addWidget(self.acceptance)
+        dials = self._turning_row()
+        dials.addWidget(self.speed, 0, Qt.AlignmentFlag.AlignHCenter)
+        dials.addStretch(1)
+        dials.addWidget(self.acceptance, 0, Qt.AlignmentFlag.AlignHCenter)
         layout.addLayout(dials)
         layout.addWidget(self.reference)
-        numbers = QHBoxLayout()
+        numbers = self._turning_row()
         numbers.addWidget(self.per_step)
         numbers.addWidget(self.per_step_of, 1, Qt.AlignmentFlag.AlignBottom)
         add = layout.addWidget
         add(_section("Tokens per step", numbers, self.step_bar))
         add(_section("Against plain decoding", self.rows["speed_up"], self.counterfactual))
-        add(self._for_experts(_section("Accepted by position in the block", self.histogram, self.position)))
+        add(self._for_experts(_section("Accepted by position", self.histogram, self.position)))
         add(self._for_experts(_section("Overlap of the last answer", self.overlap)))
         add(self._for_experts(_section("Time of a step", *(self.rows[name] for name in ("draft", "verify", "other")))))
         add(_section("Answer", self.rows["modes"], self.rows["first_token"], self._for_experts(self.rows["kinds"])))
@@ -255,6 +268,12 @@ class StatsPanel(QFrame):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(1, 0, 0, 0)
         outer.addWidget(scroll)
+
+    def _turning_row(self) -> QBoxLayout:
+        row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        row.setSpacing(4)
+        self._turning.append(row)
+        return row
 
     def _for_experts(self, widget: QWidget) -> QWidget:
         self._expert.append(widget)
@@ -274,13 +293,13 @@ def _scope_button(text: str, description: str) -> QPushButton:
     return button
 
 
-def _section(title: str, *parts: QWidget | QHBoxLayout) -> QWidget:
+def _section(title: str, *parts: QWidget | QBoxLayout) -> QWidget:
     section = QWidget()
     layout = QVBoxLayout(section)
     layout.setContentsMargins(0, 0, 0, 0)
     layout.setSpacing(8)
     layout.addWidget(line())
-    layout.addWidget(label(title, "strong"))
+    layout.addWidget(label(title, "strong", wraps=True))
     for part in parts:
         if isinstance(part, QWidget):
             layout.addWidget(part)

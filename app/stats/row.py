@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.stats.words import MISSING
-from app.widgets import ElidedLabel, label
+from app.widgets import label
+
+_GAP = 8
 
 
 class FigureRow(QWidget):
@@ -16,19 +18,29 @@ class FigureRow(QWidget):
         super().__init__()
         self._title = title
         self._why = why
-        self._value = ElidedLabel("value")
-        self._value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(label(title, "muted"))
-        layout.addWidget(self._value, 1)
+        self._name = label(title, "muted")
+        self._value = label("", "value", wraps=True)
+        self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addWidget(self._name, 0, Qt.AlignmentFlag.AlignTop)
+        self._layout.addWidget(self._value, 1)
         self._value.setAccessibleName(f"{title}: {MISSING}")
+        self.set_stacked(False)
         self.show_value(MISSING)
 
     @property
     def text(self) -> str:
-        """The value as a whole."""
-        return self._value.full_text()
+        """The value."""
+        return self._value.text()
+
+    def set_stacked(self, stacked: bool) -> None:
+        """Put the value below the name, where both have no room side by side."""
+        direction = QBoxLayout.Direction.TopToBottom if stacked else QBoxLayout.Direction.LeftToRight
+        self._layout.setDirection(direction)
+        self._layout.setSpacing(0 if stacked else _GAP)
+        self._name.setWordWrap(stacked)
+        side = Qt.AlignmentFlag.AlignLeft if stacked else Qt.AlignmentFlag.AlignRight
+        self._value.setAlignment(side | Qt.AlignmentFlag.AlignTop)
 
     def show_value(self, text: str, *more: str) -> None:
         """`more` shows when the pointer rests on it."""
@@ -36,7 +48,7 @@ class FigureRow(QWidget):
             self.setToolTip(self._why)
         else:
             self.setToolTip("\n".join((text, *filter(None, more))) if any(more) else "")
-        if text != self._value.full_text():
-            self._value.set_full_text(text)
+        if text != self._value.text():
+            self._value.setText(text)
             self._value.setAccessibleName(f"{self._title}: {text}")
             self._value.setAccessibleDescription(self.toolTip())

@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.theme import colors
+from app.theme import colors, scaled
 
 _HEIGHT = 14
 _GAP = 3
@@ -33,7 +33,7 @@ class StepBar(QWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """One row of cells."""
-        return QSize(160, _HEIGHT)
+        return QSize(scaled(80), scaled(_HEIGHT))
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Draw the cells; the first one is what plain decoding gives."""
@@ -42,7 +42,7 @@ class StepBar(QWidget):
         painter.setPen(Qt.PenStyle.NoPen)
         width = (self.width() - _GAP * (self._count - 1)) / self._count
         for index in range(self._count):
-            cell = QRectF(index * (width + _GAP), 0, width, _HEIGHT)
+            cell = QRectF(index * (width + _GAP), 0, width, self.height())
             painter.setBrush(QColor(colors().track))
             painter.drawRoundedRect(cell, 3, 3)
             part = min(max(self._filled - index, 0.0), 1.0)

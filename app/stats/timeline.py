@@ -11,13 +11,14 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.stats.lane_paint import paint_lane
 from app.stats.step_record import AnswerRecord, StepRecord
-from app.theme import SMALL_PX, colors, sized
+from app.theme import SMALL_PX, colors, scaled, sized
 
 FIRST_SPAN_S = 1.0
 _FEW_STEPS = 8
 _LEAST_SPAN_S = 0.01
 _LANE_PX, _MARKS_PX, _AXIS_PX = 22, 14, 18
 _GAP_PX = 8
+_NAME_LEFT_PX = 4
 _ZOOM = 1.5
 _PAN_SHARE = 0.25
 _LEAST_MARK_PX = 9.0
@@ -147,18 +148,18 @@ class Timeline(QWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Always as high, so that nothing moves."""
-        return QSize(240, 2 * _LANE_PX + _MARKS_PX + _GAP_PX + _AXIS_PX)
+        return QSize(scaled(120), 2 * scaled(_LANE_PX) + scaled(_MARKS_PX) + scaled(_GAP_PX) + scaled(_AXIS_PX))
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Draw the lanes, the marks of hits and misses between them, and the time."""
         painter = QPainter(self)
-        small = sized(self.font(), SMALL_PX)
+        small = sized(self.font(), scaled(SMALL_PX))
         painter.setFont(small)
         target, draft = self._lane_boxes()
         painter.setPen(QColor(colors().muted))
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         for box, name in ((target, "Target"), (draft, "Draft")):
-            painter.drawText(QRectF(0, box.y(), box.x(), box.height()), middle, name)
+            painter.drawText(QRectF(_NAME_LEFT_PX, box.y(), box.x(), box.height()), middle, name)
         begin_s, end_s = self.view
         paint_lane(painter, self._record.target, target, begin_s, end_s)
         paint_lane(painter, self._record.draft, draft, begin_s, end_s)
@@ -172,13 +173,10 @@ class Timeline(QWidget):
             painter.drawRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5))
 
     def _lane_boxes(self) -> tuple[QRectF, QRectF]:
-        left = QFontMetricsF(sized(self.font(), SMALL_PX)).horizontalAdvance("Target") + 10
+        left = QFontMetricsF(sized(self.font(), scaled(SMALL_PX))).horizontalAdvance("Target") + 10 + _NAME_LEFT_PX
         width = max(self.width() - left - 2, 1.0)
-        top = _GAP_PX / 2
-        return (
-            QRectF(left, top, width, _LANE_PX),
-            QRectF(left, top + _LANE_PX + _MARKS_PX, width, _LANE_PX),
-        )
+        top, lane = scaled(_GAP_PX) / 2, scaled(_LANE_PX)
+        return QRectF(left, top, width, lane), QRectF(left, top + lane + scaled(_MARKS_PX), width, lane)
 
     def _x_of(self, time_s: float, box: QRectF) -> float:
         return box.x() + (time_s - self._begin_s) / self._span_s * box.width()
@@ -193,7 +191,7 @@ class Timeline(QWidget):
 
     def _paint_marks(self, painter: QPainter, target: QRectF, draft: QRectF) -> None:
         """Between the lanes: a dot for a hit, a cross for a miss."""
-        y, r = (target.bottom() + draft.y()) / 2, 3.0
+        y, r = (target.bottom() + draft.y()) / 2, float(scaled(3))
         for step in self._shown_steps():
             x = self._x_of(step.begin_s, draft)
             if step.branch is None or not draft.x() + r <= x <= draft.right() - r:
@@ -221,20 +219,22 @@ class Timeline(QWidget):
     def _paint_axis(self, painter: QPainter, draft: QRectF) -> None:
         begin_s, end_s = self.view
         painter.setPen(QColor(colors().muted))
-        top = draft.bottom() + 3
+        top, height = draft.bottom() + 3, scaled(_AXIS_PX)
         if not self._record.steps:
-            painter.drawText(QRectF(draft.x(), top, draft.width(), _AXIS_PX), Qt.AlignmentFlag.AlignLeft, "no step yet")
+            painter.drawText(QRectF(draft.x(), top, draft.width(), height), Qt.AlignmentFlag.AlignLeft, "no step yet")
             return
         decimals = min(max(1 - math.floor(math.log10(end_s - begin_s)), 0), 3)
-        for tick in range(_TICKS):
-            share = tick / (_TICKS - 1)
+        width = scaled(80)
+        ticks = _TICKS if draft.width() >= 2.5 * width else 2
+        for tick in range(ticks):
+            share = tick / (ticks - 1)
             text = f"{begin_s + share * (end_s - begin_s):.{decimals}f}"
-            box = QRectF(draft.x() + share * draft.width() - 40, top, 80, _AXIS_PX)
+            box = QRectF(draft.x() + share * draft.width() - width / 2, top, width, height)
             align = Qt.AlignmentFlag.AlignHCenter
             if tick == 0:
-                box, align = QRectF(draft.x(), top, 80, _AXIS_PX), Qt.AlignmentFlag.AlignLeft
-            elif tick == _TICKS - 1:
-                box, align = QRectF(draft.right() - 80, top, 80, _AXIS_PX), Qt.AlignmentFlag.AlignRight
+                box, align = QRectF(draft.x(), top, width, height), Qt.AlignmentFlag.AlignLeft
+            elif tick == ticks - 1:
+                box, align = QRectF(draft.right() - width, top, width, height), Qt.AlignmentFlag.AlignRight
                 text += " s"
             painter.drawText(box, align, text)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from app.stats import words
 from app.stats.figures import Figures, verdict
+from app.theme import scaled
 from app.widgets import ElidedLabel, set_style_property
 
 _WIDEST = 360
@@ -17,7 +19,7 @@ class VerdictChip(ElidedLabel):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("chip", parent)
-        self.setMaximumWidth(_WIDEST)
+        self._limit()
         self._sentence = ""
         self.hide()
 
@@ -39,6 +41,15 @@ class VerdictChip(ElidedLabel):
             self.setAccessibleDescription(sentence)
             set_style_property(self, "verdict", kind)
         self.show()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Text may have another size."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._limit()
+
+    def _limit(self) -> None:
+        self.setMaximumWidth(scaled(_WIDEST))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """An elided label tells its own text only; the sentence says more."""

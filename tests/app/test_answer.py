@@ -7,11 +7,11 @@ import time
 import pytest
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer import AnswerView
 from app.chat.code import CodeView
+from app.chat.copy_button import CopyButton
 from app.chat.prose import ProseView
 from app.theme import Theme
 
@@ -99,11 +99,12 @@ def test_what_is_waited_for_is_said_until_text_comes(answer: AnswerView, qtbot: 
 def test_copy_gives_the_markdown(answer: AnswerView, qtbot: QtBot) -> None:
     answer.append(MIXED)
     answer.finish("")
-    button = next(b for b in answer.findChildren(QPushButton) if "Markdown" in b.accessibleName())
+    button = next(b for b in answer.findChildren(CopyButton) if "Markdown" in b.accessibleName())
     button.click()
     assert QGuiApplication.clipboard().text() == MIXED
-    assert button.text() == "Copied"
-    qtbot.waitUntil(lambda: button.text() == "Copy", timeout=3000)
+    assert button.has_copied
+    assert button.accessibleName() == "Copied"
+    qtbot.waitUntil(lambda: not button.has_copied, timeout=3000)
 
 
 def test_an_answer_stopped_before_its_first_word_has_nothing_to_copy(answer: AnswerView) -> None:
