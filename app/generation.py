@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.engine import Engine, PairState
+from app.engine import Engine
 from app.tasks import Tasks
 from core.activity import working
 from core.chats.model import EndState
@@ -232,8 +232,8 @@ class Generation(QObject):
         elif not self._queue:
             if self._state is not State.FAILED:
                 self._set_state(State.IDLE)
-        elif self._engine.status.state is PairState.READY:
-            self._begin(State.PREFILL, self._answer(self._queue[0]))
+        elif (loaded := self._engine.status.loaded) is not None:
+            self._begin(State.PREFILL, self._answer(self._queue[0], loaded))
         else:
             self._begin(State.LOADING, self._load())
 
@@ -290,9 +290,8 @@ class Generation(QObject):
     async def _end_engine(self) -> None:
         await self._engine.end_worker()
 
-    async def _answer(self, answering: Answering) -> Problem | None:
-        loaded = self._engine.status.loaded
-        assert loaded is not None
+    async def _answer(self, answering: Answering, loaded: Loaded) -> Problem | None:
+        """`loaded`: when this was decided; a new process loads it again."""
         assert self._pair is not None
         options = answering.options
         if options.mode not in loaded.modes:

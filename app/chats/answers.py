@@ -45,6 +45,7 @@ class Answers(QObject):
         self._asking = Tasks()
         self._writing = Tasks()
         self._closing = False
+        self._under_way: dict[Answering, tuple[Session, Writing]] = {}
         self.sessions: dict[int, Session] = {}
         """By chat: those that hold what the store does not."""
         generation.answer_ended.connect(self._on_ended)
@@ -116,19 +117,17 @@ class Answers(QObject):
             answer.thinking,
         )
         writing = session.writing = Writing(self._keeper, answer_id, answering)
+        self._under_way[answering] = session, writing
         self.hold(session)
         self.asked.emit(session, [message.id for message in session.path[:-2]] == before)
         self._writing.start(self._write(session, writing))
         self._generation.ask(answering)
 
     def _on_ended(self, answering: Answering) -> None:
-        for session in self.sessions.values():
-            writing = session.writing
-            if writing is not None and writing.answering is answering:
-                message = session.end_answer(writing)
-                writing.end()
-                self.answered.emit(session, message)
-                return
+        session, writing = self._under_way.pop(answering)
+        message = session.end_answer(writing)
+        writing.end()
+        self.answered.emit(session, message)
 
     async def _write(self, session: Session, writing: Writing) -> None:
         await writing.run(self.failed.emit)

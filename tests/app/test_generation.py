@@ -403,3 +403,20 @@ def test_closing_ends_the_worker_in_every_phase(make_generation: MakeGeneration,
     if phase == "in mid answer":
         wait_for(qtbot, generation, State.ANSWERING)
     # The fixtures close the chat and fail if a process is left.
+
+
+def test_a_process_that_is_gone_when_an_answer_begins_is_started_anew(
+    make_generation: MakeGeneration, qtbot: QtBot
+) -> None:
+    generation = make_generation("--answer", "Here.")
+    generation.load()
+    wait_for(qtbot, generation, State.IDLE)
+    engine = generation._engine
+    engine._watch.stop()
+    assert engine.worker_pid is not None
+    os.kill(engine.worker_pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: engine.worker_pid is None, timeout=WAIT_MS)
+    answering = ask(generation)
+    engine._look_after_worker()  # before the request is sent
+    wait_for(qtbot, generation, State.IDLE)
+    assert (answering.text, ending(answering).state) == ("Here.", "complete")

@@ -429,3 +429,20 @@ def test_files_of_a_deleted_chat_are_held_until_the_next_deletion(open_window: O
     window.chats.restore(chats[1])
     qtbot.waitUntil(lambda: window.chats.current.chat_id == chats[1], timeout=WAIT_MS)
     assert window.composer.attachments.files == (TextFile("notes.txt", "words\n"),)
+
+
+def test_a_chat_that_is_opened_twice_keeps_the_question_asked_meanwhile(open_window: OpenWindow, qtbot: QtBot) -> None:
+    window = ready(open_window("--answer", "Yes."), qtbot)
+    send(window, qtbot, "First")
+    until_answered(window, qtbot)
+    chat = open_chat(window)
+    window.chats.new()
+    until_open(window, qtbot, chat)
+    reading = window.chats._tasks.start(window.chats._open(chat))  # a second click, on its way
+    window.chats._wanted = chat
+    assert window.chats.send("Second")
+    qtbot.waitUntil(reading.done, timeout=WAIT_MS)
+    assert not window.chats.current.accepts_message
+    until_answered(window, qtbot)
+    assert [message.content for message in window.chats.current.path] == ["First", "Yes.", "Second", "Yes."]
+    qtbot.waitUntil(lambda: not window.chats.answers._writing._running, timeout=WAIT_MS)
