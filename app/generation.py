@@ -5,6 +5,7 @@ No widgets, and no chats either: who asks keeps the `Answering` and follows it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
@@ -131,6 +132,7 @@ class Generation(QObject):
         self._stop_asked = False
         self._stopped: Answering | None = None  # what the stop was for
         self._forced = False
+        self._ending: asyncio.Task[None] | None = None  # of the engine process, by force
 
     # ------------------------------------------------------------- what is known
 
@@ -211,7 +213,7 @@ class Generation(QObject):
                 self._tasks.start(self._call.cancel())
         elif self.busy and not self._forced:
             self._forced = True
-            self._tasks.start(self._engine.end_worker())
+            self._ending = self._tasks.start(self._engine.end_worker())
 
     async def close(self) -> None:
         """End everything, the engine process included; answers end as interrupted."""
@@ -239,6 +241,7 @@ class Generation(QObject):
 
     def _begin(self, state: State, work: Coroutine[Any, Any, Problem | None]) -> None:
         self._stop_asked = self._forced = False
+        self._ending = None
         self._set_state(state)
         self._tasks.start(self._carry_out(work, state is State.LOADING))
 
@@ -246,6 +249,8 @@ class Generation(QObject):
         try:
             with working("loading or answering"):
                 problem = await work
+                if self._ending is not None:  # else the next request would meet a process that ends
+                    await self._ending
         except Exception as error:
             self._fail(InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem, loads)
             self._go_on()
