@@ -145,7 +145,7 @@ def warm_up(around: Surroundings, user: RandomUser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "operations"), [(2, 200), pytest.param(10, 1000, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("parts", "operations"), [(2, 300), pytest.param(10, 1000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_random_operations_leave_nothing_and_lose_nothing(
     open_around: Callable[..., Surroundings],
@@ -169,7 +169,7 @@ def test_random_operations_leave_nothing_and_lose_nothing(
     assert counts[-1].rss_bytes - counts[0].rss_bytes < GROWTH_BYTES, [each.rss_bytes for each in counts]
 
 
-@pytest.mark.parametrize("operations", [150, pytest.param(3000, marks=pytest.mark.slow)], ids=["some", "many"])
+@pytest.mark.parametrize("operations", [400, pytest.param(3000, marks=pytest.mark.slow)], ids=["some", "many"])
 def test_two_windows_on_one_file_lose_nothing(
     open_window: OpenWindow,
     fast: tuple[str, ...],
