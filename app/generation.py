@@ -5,6 +5,7 @@ No widgets, and no chats either: who asks keeps the `Answering` and follows it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.engine import Engine, PairState
+from app.engine import Engine
 from app.tasks import Tasks
 from core.activity import working
 from core.chats.model import EndState
@@ -131,6 +132,7 @@ class Generation(QObject):
         self._stop_asked = False
         self._stopped: Answering | None = None  # what the stop was for
         self._forced = False
+        self._ending: asyncio.Task[None] | None = None  # of the engine process, by force
 
     # ------------------------------------------------------------- what is known
 
@@ -211,7 +213,7 @@ class Generation(QObject):
                 self._tasks.start(self._call.cancel())
         elif self.busy and not self._forced:
             self._forced = True
-            self._tasks.start(self._engine.end_worker())
+            self._ending = self._tasks.start(self._engine.end_worker())
 
     async def close(self) -> None:
         """End everything, the engine process included; answers end as interrupted."""
@@ -232,13 +234,14 @@ class Generation(QObject):
         elif not self._queue:
             if self._state is not State.FAILED:
                 self._set_state(State.IDLE)
-        elif self._engine.status.state is PairState.READY:
-            self._begin(State.PREFILL, self._answer(self._queue[0]))
+        elif (loaded := self._engine.status.loaded) is not None:
+            self._begin(State.PREFILL, self._answer(self._queue[0], loaded))
         else:
             self._begin(State.LOADING, self._load())
 
     def _begin(self, state: State, work: Coroutine[Any, Any, Problem | None]) -> None:
         self._stop_asked = self._forced = False
+        self._ending = None
         self._set_state(state)
         self._tasks.start(self._carry_out(work, state is State.LOADING))
 
@@ -246,6 +249,8 @@ class Generation(QObject):
         try:
             with working("loading or answering"):
                 problem = await work
+                if self._ending is not None:  # else the next request would meet a process that ends
+                    await self._ending
         except Exception as error:
             self._fail(InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem, loads)
             self._go_on()
@@ -290,9 +295,8 @@ class Generation(QObject):
     async def _end_engine(self) -> None:
         await self._engine.end_worker()
 
-    async def _answer(self, answering: Answering) -> Problem | None:
-        loaded = self._engine.status.loaded
-        assert loaded is not None
+    async def _answer(self, answering: Answering, loaded: Loaded) -> Problem | None:
+        """`loaded`: when this was decided; a new process loads it again."""
         assert self._pair is not None
         options = answering.options
         if options.mode not in loaded.modes:

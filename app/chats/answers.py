@@ -45,6 +45,7 @@ class Answers(QObject):
         self._asking = Tasks()
         self._writing = Tasks()
         self._closing = False
+        self._under_way: dict[Answering, tuple[Session, Writing]] = {}
         self.sessions: dict[int, Session] = {}
         """By chat: those that hold what the store does not."""
         generation.answer_ended.connect(self._on_ended)
@@ -58,10 +59,8 @@ class Answers(QObject):
 
     def session_of(self, answering: Answering) -> Session | None:
         """The chat that waits for this answer."""
-        for session in self.sessions.values():
-            if session.writing is not None and session.writing.answering is answering:
-                return session
-        return None
+        session, _ = self._under_way.get(answering, (None, None))
+        return session
 
     def begin(self, session: Session, work: Work, settings: Settings) -> None:
         """Write what is asked, and have it answered. `settings`: for what the chat has no options of its own."""
@@ -123,17 +122,17 @@ class Answers(QObject):
             answer.thinking,
         )
         writing = session.writing = Writing(self._keeper, answer_id, answering, answer.figures)
+        self._under_way[answering] = session, writing
         self.hold(session)
         self.asked.emit(session, [message.id for message in session.path[:-2]] == before)
         self._writing.start(self._write(session, writing))
         self._generation.ask(answering)
 
     def _on_ended(self, answering: Answering) -> None:
-        session = self.session_of(answering)
-        if session is not None and (writing := session.writing) is not None:
-            message = session.end_answer(writing)
-            writing.end()
-            self.answered.emit(session, message)
+        session, writing = self._under_way.pop(answering)
+        message = session.end_answer(writing)
+        writing.end()
+        self.answered.emit(session, message)
 
     async def _write(self, session: Session, writing: Writing) -> None:
         await writing.run(self.failed.emit)

@@ -151,8 +151,8 @@ class Chats(QObject):
 
     async def _open(self, chat_id: int, quietly: bool = False, found: Found | None = None) -> None:
         shown = self.current
-        session = self.answers.sessions.get(chat_id)
-        if session is None or not session.must_stay:
+        session = self._held(chat_id)
+        if session is None:
             try:
                 session = await self.keeper.call(partial(_read_chat, chat_id=chat_id, found=found))
             except MirrorError as error:
@@ -160,12 +160,18 @@ class Chats(QObject):
                     self.failed.emit(error.problem)
                 self.list_changed.emit()
                 return
+            session = self._held(chat_id) or session
         if quietly and (self.current is not shown or not self._is_newer(session)):
             return
         if quietly or self._wanted == chat_id:
             self._show(session)
             if found is not None:
                 self.found.emit(found)
+
+    def _held(self, chat_id: int) -> Session | None:
+        """The chat's session, where it holds what the store does not; also when that began while the chat was read."""
+        session = self.current if self.current.chat_id == chat_id else self.answers.sessions.get(chat_id)
+        return session if session is not None and session.must_stay else None
 
     def _is_newer(self, session: Session) -> bool:
         """Whether the open chat should be shown anew as `session`."""

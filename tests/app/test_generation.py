@@ -403,3 +403,32 @@ def test_closing_ends_the_worker_in_every_phase(make_generation: MakeGeneration,
     if phase == "in mid answer":
         wait_for(qtbot, generation, State.ANSWERING)
     # The fixtures close the chat and fail if a process is left.
+
+
+def test_a_process_that_is_gone_when_an_answer_begins_is_started_anew(
+    make_generation: MakeGeneration, qtbot: QtBot
+) -> None:
+    generation = make_generation("--answer", "Here.")
+    generation.load()
+    wait_for(qtbot, generation, State.IDLE)
+    engine = generation._engine
+    engine._watch.stop()
+    assert engine.worker_pid is not None
+    os.kill(engine.worker_pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: engine.worker_pid is None, timeout=WAIT_MS)
+    answering = ask(generation)
+    engine._look_after_worker()  # before the request is sent
+    wait_for(qtbot, generation, State.IDLE)
+    assert (answering.text, ending(answering).state) == ("Here.", "complete")
+
+
+def test_the_answer_behind_one_that_is_ended_by_force_is_given(make_generation: MakeGeneration, qtbot: QtBot) -> None:
+    generation = make_generation("--answer", "word " * 40, "--steps-per-second", "50")
+    recorder = Recorder(generation)
+    first, second = ask(generation), ask(generation)
+    wait_for(qtbot, generation, State.ANSWERING)
+    generation.stop(first)
+    generation.stop(first)
+    qtbot.waitUntil(lambda: second.ending is not None, timeout=WAIT_MS)
+    assert (ending(first).state, ending(second).state) == ("stopped", "complete")
+    assert recorder.problems == []

@@ -145,7 +145,7 @@ def warm_up(around: Surroundings, user: RandomUser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "operations"), [(2, 400), pytest.param(10, 1000, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("parts", "operations"), [(2, 300), pytest.param(10, 1000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_random_operations_leave_nothing_and_lose_nothing(
     open_around: Callable[..., Surroundings],
@@ -169,7 +169,7 @@ def test_random_operations_leave_nothing_and_lose_nothing(
     assert counts[-1].rss_bytes - counts[0].rss_bytes < GROWTH_BYTES, [each.rss_bytes for each in counts]
 
 
-@pytest.mark.parametrize("operations", [300, pytest.param(3000, marks=pytest.mark.slow)], ids=["some", "many"])
+@pytest.mark.parametrize("operations", [400, pytest.param(3000, marks=pytest.mark.slow)], ids=["some", "many"])
 def test_two_windows_on_one_file_lose_nothing(
     open_window: OpenWindow,
     fast: tuple[str, ...],
@@ -194,7 +194,7 @@ def test_random_operations_on_the_real_engine(
     except DemoTargetMissing:
         pytest.skip("the demo pair is not installed")
     window = open_window(command=worker_command("window"), choose_pair=demo_pair)
-    qtbot.waitUntil(lambda: window.pair_button.state_text == "ready", timeout=LONGEST_ANSWER_MS)
+    qtbot.waitUntil(lambda: window.pair_button.state_text in ("ready", "failed"), timeout=LONGEST_ANSWER_MS)
     user = RandomUser(ready(window, qtbot), random.Random(SEED), Ledger(), tmp_path)
     window.chats.use_settings(msgspec.structs.replace(window.chats.settings, max_tokens=24))
     run = watch(user)

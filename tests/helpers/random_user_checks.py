@@ -19,16 +19,23 @@ from helpers.window import WAIT_MS
 
 def until_at_rest(windows: list[MainWindow], qtbot: QtBot, timeout_ms: int = WAIT_MS) -> None:
     """Wait for the end of all answers, and until what was typed, said and done is in the store."""
-    qtbot.waitUntil(lambda: all(is_at_rest(window) for window in windows), timeout=timeout_ms)
+
+    def is_at_rest() -> None:
+        waiting = [each for window in windows for each in under_way(window)]
+        assert not waiting, f"{waiting}"
+
+    qtbot.waitUntil(is_at_rest, timeout=timeout_ms)
 
 
-def is_at_rest(window: MainWindow) -> bool:
-    """Whether nothing is under way."""
+def under_way(window: MainWindow) -> list[object]:
+    """What the window waits for."""
     chats, generation = window.chats, window.generation
     owners = (generation, chats, chats._drafts, window.files, window.sidebar.model, window)
-    tasks = [owner._tasks for owner in owners] + [chats.answers._asking, chats.answers._writing]
+    tasks = [*(owner._tasks for owner in owners), chats.answers._asking, chats.answers._writing]
     timers = (chats._drafts._timer, window.sidebar._search_timer)
-    return not (generation.busy or any(each._running for each in tasks) or any(timer.isActive() for timer in timers))
+    found: list[object] = [task for each in tasks for task in each._running]
+    found += [timer for timer in timers if timer.isActive()]
+    return [*found, generation.state] if generation.busy else found
 
 
 def check_store(ledger: Ledger, *, alone: bool) -> None:

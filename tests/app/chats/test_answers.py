@@ -497,3 +497,20 @@ def test_what_is_read_in_another_chat_stays_where_it_is_while_an_answer_is_writt
     qtbot.waitUntil(lambda: len(writes.answering.text) > before + 60, timeout=WAIT_MS)
     assert bar.maximum() - bar.value() == place
     window.generation.stop(window.generation.current)
+
+
+def test_a_chat_that_is_opened_twice_keeps_the_question_asked_meanwhile(open_window: OpenWindow, qtbot: QtBot) -> None:
+    window = ready(open_window("--answer", "Yes."), qtbot)
+    send(window, qtbot, "First")
+    until_answered(window, qtbot)
+    chat = open_chat(window)
+    window.chats.new()
+    until_open(window, qtbot, chat)
+    reading = window.chats._tasks.start(window.chats._open(chat))  # a second click, on its way
+    window.chats._wanted = chat
+    assert window.chats.send("Second")
+    qtbot.waitUntil(reading.done, timeout=WAIT_MS)
+    assert not window.chats.current.accepts_message
+    until_answered(window, qtbot)
+    assert [message.content for message in window.chats.current.path] == ["First", "Yes.", "Second", "Yes."]
+    qtbot.waitUntil(lambda: not window.chats.answers._writing._running, timeout=WAIT_MS)
