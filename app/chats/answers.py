@@ -78,12 +78,6 @@ class Answers(QObject):
         elif self.sessions.get(session.chat_id) is session:
             del self.sessions[session.chat_id]
 
-    def drop_files(self, chat_id: int) -> None:
-        """Forget what is attached and not sent in a chat that is not open."""
-        if (session := self.sessions.get(chat_id)) is not None:
-            session.files = ()
-            self.hold(session)
-
     def stop(self, session: Session) -> None:
         """Stop the chat's answer."""
         if session.writing is not None:

@@ -63,5 +63,5 @@ def made(store: ChatStore, session: Session) -> Chat:
 
 def delete_empty(store: ChatStore, chat_id: int) -> None:
     """Delete the chat, unless another window has written in it."""
-    if not store.messages.path(chat_id) and not store.get(chat_id).draft.strip():
+    if not (store.messages.path(chat_id) or store.get(chat_id).draft.strip() or store.draft_files(chat_id)):
         store.delete(chat_id)

@@ -66,11 +66,11 @@ class Chats(QObject):
         self._tasks = Tasks()
         self.answers = Answers(keeper, generation, pair_name, self)
         self._wanted: int | None = None  # the chat to be opened
-        self._deleted: int | None = None  # the chat that was deleted last
         self._closing = False
         self.current = Session()
         self._drafts = Drafts(keeper, self)
         self._drafts.chat_made.connect(self.list_changed)
+        self._drafts.saved.connect(self.answers.hold)
         self._drafts.failed.connect(self.failed)
         self.answers.asked.connect(self._on_asked)
         self.answers.refused.connect(self._on_refused)
@@ -326,13 +326,9 @@ class Chats(QObject):
         self._tasks.start(self._do(lambda store: store.delete(chat_id)))
         if session is self.current:
             self.new()
-        if self._deleted is not None and self._deleted != chat_id:  # there is no way back to it any more
-            self.answers.drop_files(self._deleted)
-        self._deleted = chat_id
 
     def restore(self, chat_id: int) -> None:
         """Undo `delete`, and show the chat."""
-        self._deleted = None
         self._tasks.start(self._do(lambda store: store.restore(chat_id)))
         self.open(chat_id)
 

@@ -19,6 +19,8 @@ class Drafts(QObject):
     """Saves the draft of the open chat; a chat begins to exist with the first one."""
 
     chat_made = Signal()
+    saved = Signal(object)
+    """`Session`: the store holds what was typed and attached in it."""
     failed = Signal(object)
     """`Problem`."""
 
@@ -81,5 +83,6 @@ class Drafts(QObject):
             self.failed.emit(error.problem)
         else:
             session.kept_files = files
+            self.saved.emit(session)
             if is_new:
                 self.chat_made.emit()

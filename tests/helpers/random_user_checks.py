@@ -84,7 +84,7 @@ def check_window(window: MainWindow, qtbot: QtBot) -> None:
 
 
 def _is_empty(store: ChatStore, number: int) -> bool:
-    return not store.messages.path(number) and not store.get(number).draft.strip()
+    return not (store.messages.path(number) or store.get(number).draft.strip() or store.draft_files(number))
 
 
 def _check_transcript(window: MainWindow, qtbot: QtBot) -> None:

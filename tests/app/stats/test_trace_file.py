@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -49,5 +51,5 @@ def test_an_empty_answer_gives_a_trace_without_events(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_takes_no_file_gives_an_error_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(TraceNotWritten, match=r"could not be written to .*: No such file"):
+    with pytest.raises(TraceNotWritten, match=f"could not be written to .*: {os.strerror(errno.ENOENT)}"):
         write_trace(mirror_answer(), tmp_path / "missing" / "trace.json")
