@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes, *, program: bool = False) -> None:
-    """Write a file whole or not at all, also where several processes or threads write it at once; a `program` can be run."""
+    """Write a file whole or not at all, also where several processes or threads do so; a `program` can be run."""
     scratch = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     scratch.write_bytes(content)
     if program:
