@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes, *, program: bool = False) -> None:
-    """Write a file whole or not at all, also where several processes write it at once; a `program` can be run."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    """Write a file whole or not at all, also where several processes or threads do so; a `program` can be run."""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     scratch.write_bytes(content)
     if program:
         scratch.chmod(0o755)
