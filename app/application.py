@@ -15,6 +15,7 @@ from app import logs
 from app.chat.highlight import warm_up
 from app.crash import CrashWatch
 from app.engine import Engine
+from app.garbage import GarbageCollector
 from app.main_window import MainWindow
 from app.pairs.last_pair import start_pair
 from app.preload import preload
@@ -54,6 +55,7 @@ def _run(scheme: Scheme | None, command: Sequence[str] | None, pair: Pair | None
     app = QApplication(sys.argv[:1])
     app.setApplicationName("Mirror SD")
     app.setWindowIcon(tray_icon(""))
+    garbage = GarbageCollector(app)
     app.setQuitOnLastWindowClosed(False)  # or the loop would end before the engine process
     settings = SettingsModel(parent=app)
     problems = [ended] if ended else []
@@ -67,6 +69,7 @@ def _run(scheme: Scheme | None, command: Sequence[str] | None, pair: Pair | None
     theme = Theme(app, scheme or settings.values.theme)
     with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(app)) as runner:
         runner.run(_live(command, pair, settings, theme, problems))
+    garbage.close()
 
 
 async def _live(
