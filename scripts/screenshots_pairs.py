@@ -35,7 +35,8 @@ from helpers.fake_hub import FakeHub, Repo  # noqa: E402
 from helpers.tiny_pairs import DRAFT, TARGET, draft_files, repos, target_files, write_catalog, write_model  # noqa: E402
 
 SIZE = (860, 680)
-FIRST = "tiny-4bit"
+FIRST, WRONG = "tiny-4bit", "wrong-4bit"
+_MANY_CARDS = 15
 _TIMEOUT_S = 30.0
 _LOOK_S = 0.05
 _SETTLE_S = 0.3
@@ -70,15 +71,12 @@ class Tour:
         window.generation.load()
         await _until(lambda: window.picker is not None)
         picker = _sized(window)
-        await _until(lambda: any(card.reasons.isVisible() for card in picker._cards.values()))
+        await _until(lambda: len(picker._cards) > _MANY_CARDS)
         await self._save(picker, "first-run")
         await self._save(window, "first-run-window")
         bar = picker.area.verticalScrollBar()
         bar.setValue(bar.maximum() // 3)
         await self._save(picker, "picker")
-        greyed = next(card for card in picker._cards.values() if card.reasons.isVisible())
-        picker.area.ensureWidgetVisible(greyed)
-        await self._save(picker, "reasons")
         await _close(window)
 
     async def download(self, hub: FakeHub, sources: PairSources) -> None:
@@ -86,7 +84,9 @@ class Tour:
         window = _window(sources, _no_pair)
         window.open_picker()
         picker = _sized(window)
-        await _until(lambda: FIRST in picker._cards)
+        await _until(lambda: FIRST in picker._cards and WRONG in picker._cards)
+        picker.area.ensureWidgetVisible(picker._cards[WRONG].reasons)
+        await self._save(picker, "reasons")
         picker.search.setText("tiny")
         await _until(lambda: picker._model.hub_search.results.state == "found")
         await asyncio.sleep(_SETTLE_S)
