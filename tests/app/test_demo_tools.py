@@ -53,7 +53,7 @@ def test_the_timeline_shows_what_both_devices_did_in_mirror_mode(
     steps: list[Step] = []
     ends: list[Done] = []
     window.generation.stepped.connect(steps.append)
-    window.generation.answer_ended.connect(lambda answer: ends.append(answer.done))
+    window.generation.answer_ended.connect(lambda answer: ends.append(answer.ending.done))
     window.mode_selector.choose("mirror")
     window.chats.send("Write a Python function that adds the numbers of a list.")
     qtbot.waitUntil(lambda: bool(ends), timeout=WAIT_MS)
