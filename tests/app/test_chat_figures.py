@@ -35,8 +35,9 @@ def test_the_line_of_an_older_answer_shows_its_figures_in_the_statistics(open_wi
     window = ready(open_window("--echo"), qtbot)
     until_open(window, qtbot, chat)
     assert window.panel.speed.text == "44.5"
+    qtbot.waitUntil(lambda: window.transcript.is_complete and line_of(window, 0).footer.figures.isVisible())
     qtbot.mouseClick(line_of(window, 0).footer.figures, Qt.MouseButton.LeftButton)
-    assert window.panel.speed.text == "7.5"
+    qtbot.waitUntil(lambda: window.panel.speed.text == "7.5")
     assert window.panel.of_answer.text() == "Saved answer"
     qtbot.keyClick(line_of(window, 1).footer.figures, Qt.Key.Key_Return)
     assert window.panel.speed.text == "44.5"
