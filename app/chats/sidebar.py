@@ -162,7 +162,8 @@ class Sidebar(QFrame):
             self._open(self.model.index(0))
 
     def _rename(self, index: QModelIndex) -> None:
-        if index.isValid() and not self.view.is_editing:
+        # A field that is about to close, because another window was used, is no editing any more but still there.
+        if index.isValid() and not self.view.is_editing and not self.view.isPersistentEditorOpen(index):
             self.view.scrollTo(index)
             self.view.edit(index)
 
