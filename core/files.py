@@ -7,13 +7,22 @@ import threading
 from pathlib import Path
 
 
-def replace_file(path: Path, content: bytes, *, program: bool = False) -> None:
-    """Write a file whole or not at all, also where several processes or threads do so; a `program` can be run."""
+def replace_file(path: Path, content: bytes, *, program: bool = False, private: bool = False) -> None:
+    """Write a file whole or not at all, also where several processes or threads do so.
+
+    A `program` can be run; a `private` file is for the user's eyes only, from its first byte on. Nothing lies about
+    where that failed.
+    """
     scratch = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
-    scratch.write_bytes(content)
-    if program:
-        scratch.chmod(0o755)
-    scratch.replace(path)
+    try:
+        if private:
+            scratch.touch(mode=0o600)
+        scratch.write_bytes(content)
+        if program:
+            scratch.chmod(0o755)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def identity(path: Path) -> str:

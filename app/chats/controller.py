@@ -6,7 +6,6 @@ works in its own thread.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -25,10 +24,8 @@ from app.tasks import Tasks
 from core.chats import ChatOptions, ChatStore, Message
 from core.chats.attach import TextFile, typed_text, with_files
 from core.errors import MirrorError, MissingChat
-from core.paths import settings_file
 from core.protocol import Mode
 from core.settings import Settings
-from core.settings_file import SettingsFile
 
 T = TypeVar("T")
 
@@ -67,7 +64,7 @@ class Chats(QObject):
         self.answers = Answers(keeper, generation, pair_name, self)
         self._wanted: int | None = None  # the chat to be opened
         self._closing = False
-        self.current = Session()
+        self.current = self._fresh()
         self._drafts = Drafts(keeper, self)
         self._drafts.chat_made.connect(self.list_changed)
         self._drafts.saved.connect(self.answers.hold)
@@ -107,11 +104,6 @@ class Chats(QObject):
     async def start(self, last_chat: int | None) -> None:
         """Wait for the file, and open the chat that was open last, unless the user has begun another one."""
         first = self.current
-        file = SettingsFile(settings_file())
-        await asyncio.to_thread(file.load)  # what is wrong with it, the settings tell
-        self.settings = file.settings
-        if self.current is first and self._is_untouched(first):
-            first.options = self._fresh().options
         problem = await self.keeper.opened()
         self.list_changed.emit()
         if problem is not None:

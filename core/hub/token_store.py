@@ -12,6 +12,7 @@ from typing import Literal
 from huggingface_hub import constants
 
 from core.errors import BadRequest, TokenNotSaved
+from core.files import replace_file
 from core.hub.token import KEYRING_SERVICE, KEYRING_USER
 
 _log = logging.getLogger(__name__)
@@ -71,17 +72,9 @@ def _keyring_has_token() -> bool:
 
 
 def _write(path: Path, token: str) -> None:
-    """Whole or not at all, and for the user's eyes only from the first byte on."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-                stream.write(token)
-            scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)  # no token lies about where that failed
+        replace_file(path, token.encode("ascii"), private=True)
     except OSError as error:
         raise _not_saved("The hub's token could not be kept.", error) from None
 

@@ -19,6 +19,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.chat.transcript import Transcript
 from app.engine import Engine
 from app.garbage import GarbageCollector
 from app.generation import Generation
@@ -69,6 +70,17 @@ def loop(qapp: QApplication, _theme: Theme) -> Iterator[asyncio.AbstractEventLoo
     yield loop
     asyncio._set_running_loop(None)
     loop.close()
+
+
+@pytest.fixture
+def transcript(qtbot: QtBot, theme: Theme) -> Transcript:  # noqa: ARG001
+    """An empty transcript in a window of its own."""
+    view = Transcript()
+    qtbot.addWidget(view)
+    view.resize(700, 500)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
 
 
 @pytest.fixture

@@ -10,20 +10,9 @@ from app.chat.code import CodeView
 from app.chat.entry import Entry
 from app.chat.find import FindBar
 from app.chat.transcript import Transcript
-from app.theme import Theme
 
 FILLER = "Nothing to see in this paragraph, which only takes room on the screen.\n\n" * 120
 TABLE = "| a |\n|---|\n| needle |"
-
-
-@pytest.fixture
-def transcript(qtbot: QtBot, theme: Theme) -> Transcript:  # noqa: ARG001
-    view = Transcript()
-    qtbot.addWidget(view)
-    view.resize(700, 500)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
 
 
 @pytest.fixture

@@ -12,11 +12,9 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QImage, QTextDocument
 from PySide6.QtWidgets import QTextBrowser
-from pytestqt.qtbot import QtBot
 
 from app.chat.entry import Entry
 from app.chat.transcript import Transcript
-from app.theme import Theme
 from helpers.hostile import hostile_messages
 
 LONGEST_S = 1.5
@@ -75,16 +73,6 @@ def messages(server: _Server, tmp_path: Path) -> list[str]:
     image.fill(0)
     image.save(str(picture))
     return hostile_messages(f"http://127.0.0.1:{server.server_port}", picture)
-
-
-@pytest.fixture
-def transcript(qtbot: QtBot, theme: Theme) -> Transcript:  # noqa: ARG001
-    view = Transcript()
-    qtbot.addWidget(view)
-    view.resize(700, 500)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
 
 
 def timed(step: Callable[[], object]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from PySide6.QtCore import QPoint
 from pytestqt.qtbot import QtBot
 
@@ -11,20 +10,9 @@ from app.chat.bubble import Bubble
 from app.chat.entry import Entry
 from app.chat.pieces import Code, Prose, pieces
 from app.chat.transcript import Transcript
-from app.theme import Theme
 
 PARAGRAPH = "A paragraph with **some** words that goes on for more than one line of the view, number {}.\n\n"
 LONG = "".join(PARAGRAPH.format(number) for number in range(700)) + "The end."
-
-
-@pytest.fixture
-def transcript(qtbot: QtBot, theme: Theme) -> Transcript:  # noqa: ARG001
-    view = Transcript()
-    qtbot.addWidget(view)
-    view.resize(700, 500)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
 
 
 def conversation(turns: int) -> list[Entry]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QFrame
@@ -11,17 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.code import CodeView
 from app.chat.transcript import Transcript
 from app.chat.welcome import SUGGESTIONS
-from app.theme import Theme, body_font
-
-
-@pytest.fixture
-def transcript(qtbot: QtBot, theme: Theme) -> Transcript:  # noqa: ARG001
-    view = Transcript()
-    qtbot.addWidget(view)
-    view.resize(700, 500)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
+from app.theme import body_font
 
 
 def fill(transcript: Transcript, qtbot: QtBot, paragraphs: int = 60) -> None:
