@@ -12,7 +12,7 @@ from app.chat.blocks import ProseClosed
 from app.chat.copying import plain_text
 from app.chat.fitted import FittedText
 from app.chat.formula_pictures import insert_pictures
-from app.chat.formulas import FormulaKey, formulas
+from app.chat.formulas import Formula, FormulaKey, formulas
 from app.chat.markdown import MarkdownWriter, WrittenFormula
 from app.theme import BODY_PX, colors, scaled
 
@@ -114,21 +114,31 @@ class ProseView(FittedText):
     # ---------------------------------------------------------------- formulas
 
     def _draw_formula(self, key: FormulaKey, places: list[WrittenFormula]) -> None:
+        self._wait(key, places)  # before asking: the formula may be set before the answer is here
         outcome = formulas().get(key)
-        if outcome == "pending":
-            if not self._waiting:
-                formulas().ready.connect(self._on_formula)
-            self._waiting.setdefault(key, []).extend(places)
-        elif outcome != "broken":
+        if outcome != "pending":
+            places = self._end_wait(key)
+        if isinstance(outcome, Formula):
             insert_pictures(places, outcome, key)
 
     def _on_formula(self, key: FormulaKey) -> None:
-        places = self._waiting.pop(key, [])
+        places = self._end_wait(key)
         if places:
-            if not self._waiting:
-                formulas().ready.disconnect(self._on_formula)
             self._draw_formula(key, places)
             self.reshaped.emit()
+
+    def _wait(self, key: FormulaKey, places: list[WrittenFormula]) -> None:
+        if not self._waiting:
+            formulas().ready.connect(self._on_formula)
+        self._waiting.setdefault(key, []).extend(places)
+
+    def _end_wait(self, key: FormulaKey) -> list[WrittenFormula]:
+        if key not in self._waiting:
+            return []
+        places = self._waiting.pop(key)
+        if not self._waiting:
+            formulas().ready.disconnect(self._on_formula)
+        return places
 
     def _stop_waiting(self) -> None:
         if self._waiting:

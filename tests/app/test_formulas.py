@@ -118,6 +118,22 @@ def test_adjacent_formulas_do_not_eat_each_other(view: ProseView, qtbot: QtBot) 
     qtbot.waitUntil(lambda: pictures(view.document()) == ["\\(g\\)", "\\(h\\)", "\\(g\\)"], timeout=WAIT_MS)
 
 
+def test_a_formula_that_is_set_before_the_view_listens_shows_too(
+    view: ProseView, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = Formulas.get
+
+    def get_late(self: Formulas, key: FormulaKey) -> object:
+        outcome = get(self, key)
+        if self._thread is not None:
+            self._thread.join()
+        return outcome
+
+    monkeypatch.setattr(Formulas, "get", get_late)
+    view.close_open("\\(p_q\\)")
+    qtbot.waitUntil(lambda: pictures(view.document()) == ["\\(p_q\\)"], timeout=WAIT_MS)
+
+
 def test_an_open_formula_shows_its_source_until_it_is_closed(view: ProseView, qtbot: QtBot) -> None:
     view.show_open("See $i + j")
     assert view.document().toPlainText() == "See $i + j"

@@ -175,7 +175,7 @@ def check_plan(target: Target, plan: list[tuple[str, int, int]], prefix_bytes: i
 
 
 def auto_source(tiny, session, sampler):
-    costs = Costs((10.0,) * BLOCK, (0.0,) * BLOCK, {"gpu": 1.0, "ane": 1.0}, beside=1.0)
+    costs = Costs((10.0,) * BLOCK, (0.0,) * BLOCK, {"gpu": 1.0, "ane": 1.0}, beside_ms=((32, 1.0),))
     makers = {
         "gpu": lambda: SerialSource(session, tiny.in_mlx, sampler),
         "ane": lambda: tiny.ane(session, sampler),
