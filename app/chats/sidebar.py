@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -162,10 +162,9 @@ class Sidebar(QFrame):
             self._open(self.model.index(0))
 
     def _rename(self, index: QModelIndex) -> None:
-        # A field that is about to close, because another window was used, is no editing any more but still there.
-        if index.isValid() and not self.view.is_editing and not self.view.isPersistentEditorOpen(index):
+        if index.isValid():
             self.view.scrollTo(index)
-            self.view.edit(index)
+            self.view.edit_title(index)
 
     def _delete(self, chat: ChatSummary) -> None:
         self._chats.delete(chat.id)
@@ -244,10 +243,11 @@ class _ListView(QListView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setResizeMode(QListView.ResizeMode.Adjust)
 
-    @property
-    def is_editing(self) -> bool:
-        """Whether a title is being typed."""
-        return self.state() == QAbstractItemView.State.EditingState
+    def edit_title(self, index: QModelIndex) -> None:
+        """Open a field for the title, unless there is one."""
+        no_event = QEvent(QEvent.Type.None_)
+        # `edit(index)` would warn of an open field, and `state` forgets it when another row goes.
+        self.edit(index, QAbstractItemView.EditTrigger.AllEditTriggers, no_event)
 
 
 def _add(menu: QMenu, text: str) -> QAction:

@@ -371,6 +371,21 @@ def test_a_title_that_is_being_typed_outlives_changes_of_the_list(open_window: O
     until_rows(window, qtbot, "After")
 
 
+def test_a_title_that_is_being_typed_outlives_the_end_of_another_chat(open_window: OpenWindow, qtbot: QtBot) -> None:
+    other, chat = stored(lambda store: fill(store, "Other", "Before"))
+    window = ready(open_window(), qtbot)
+    until_open(window, qtbot, chat)
+    window.sidebar.rename()
+    editor = window.sidebar.view.findChild(QLineEdit)
+    window.chats.delete(other)
+    until_rows(window, qtbot, "Before")
+    window.sidebar.rename()  # Qt has the field, but does not call it editing any more
+    assert window.sidebar.view.findChildren(QLineEdit) == [editor]
+    qtbot.keyClicks(editor, "After")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    until_rows(window, qtbot, "After")
+
+
 def test_a_menu_of_a_chat_that_is_gone_does_no_harm(open_window: OpenWindow, qtbot: QtBot) -> None:
     chat = stored(lambda store: fill(store, "Here"))[0]
     window = ready(open_window(), qtbot)
