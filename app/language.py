@@ -24,3 +24,8 @@ _catalog = catalog(assets.path("locale"))
 def tr(text: str) -> str:
     """`text` in the user's language. Figures and names are filled in afterwards: `tr("{count} files").format(...)`."""
     return _catalog.gettext(text) if text else ""  # the empty text stands for a catalog's header
+
+
+def trn(one: str, many: str, count: int) -> str:
+    """As `tr`, for `count` things, by the plural rules of the user's language: `trn("{n} file", "{n} files", n)`."""
+    return _catalog.ngettext(one, many, count)
