@@ -16,6 +16,7 @@ from app.chat.highlight import warm_up
 from app.crash import CrashWatch
 from app.engine import Engine
 from app.garbage import GarbageCollector
+from app.language import tr
 from app.main_window import MainWindow
 from app.pairs.last_pair import start_pair
 from app.preload import preload
@@ -106,7 +107,7 @@ async def _live(
 
 def _defect(error: BaseException) -> Problem:
     return InternalError(
-        "Something in the window went wrong.",
-        f"You can go on. The log has the details: {logs.log_file()}",
+        tr("Something in the window went wrong."),
+        tr("You can go on. The log has the details: {file}").format(file=logs.log_file()),
         f"{type(error).__name__}: {error}",
     ).problem

@@ -19,6 +19,7 @@ from app.chats.options_dialog import OptionsDialog
 from app.chats.session import Session, ending_of, entry_of, shown_text
 from app.engine import PairState, PairStatus
 from app.generation import Generation, State
+from app.language import tr
 from app.notice import ProblemNotice
 from app.theme import COLUMN_WIDTH, GAP, scaled
 from app.widgets import label, push_button
@@ -55,7 +56,7 @@ class ChatRoom(QWidget):
         self.composer = Composer()
         self.told = label("", "muted")
         self.told.hide()
-        self.load_pair = push_button("Load the pair of this chat", "Load the pair that this chat used")
+        self.load_pair = push_button(tr("Load the pair of this chat"), tr("Load the pair that this chat used"))
         self.load_pair.clicked.connect(lambda: self.pair_wanted.emit(self._other_pair))
         self.load_pair.hide()
         self._told_timer = QTimer(self)
@@ -298,14 +299,14 @@ class ChatRoom(QWidget):
         status = self._status()
         match self._chats.state:
             case State.WAITING:
-                answer.set_status("Waiting for the answer to another chat")
+                answer.set_status(tr("Waiting for the answer to another chat"))
             case State.LOADING:
                 percent = "" if status.percent is None else f" {status.percent} %"
-                answer.set_status(f"Loading the pair: {status.stage}{percent}")
+                answer.set_status(tr("Loading the pair: {stage}{percent}").format(stage=status.stage, percent=percent))
             case State.PREFILL:
-                answer.set_status(f"Reading the prompt{progress}")
+                answer.set_status(tr("Reading the prompt{percent}").format(percent=progress))
             case State.STOPPING:
-                answer.set_status("Stopping")
+                answer.set_status(tr("Stopping"))
 
     def _show_draft(self) -> None:
         self.composer.attachments.set_files(self._chats.current.files)
@@ -324,4 +325,4 @@ class ChatRoom(QWidget):
         self._other_pair = other
         self.load_pair.setVisible(other is not None)
         if other is not None:
-            self.load_pair.setText(f"This chat used {other.name}: load it")
+            self.load_pair.setText(tr("This chat used {pair}: load it").format(pair=other.name))

@@ -10,7 +10,17 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMainWindow, QMenu, QMenuBar
 
+from app.language import tr
+
 Section = Literal["Chat", "Answer", "Model", "View", "Help"]
+SECTION_WORDS: dict[Section, str] = {
+    "Chat": tr("Chat"),
+    "Answer": tr("Answer"),
+    "Model": tr("Model"),
+    "View": tr("View"),
+    "Help": tr("Help"),
+}
+"""As menus and the sheet of keys name them."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class Commands(QObject):
             sections = get_args(Section)
             later = (self._submenus.get((key[0], each)) for each in sections[sections.index(section) + 1 :])
             before = next((each.menuAction() for each in later if each is not None), None)
-            self._submenus[key] = QMenu(section, menu)
+            self._submenus[key] = QMenu(SECTION_WORDS[section], menu)
             if before is None:
                 menu.addMenu(self._submenus[key])
             else:

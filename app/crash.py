@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from app.language import tr
 from core import __version__
 from core.errors import Problem
 from core.paths import state_dir
@@ -97,13 +98,19 @@ class CrashWatch:
     def _problem(self, report: Path) -> Problem:
         text = report.read_text(encoding="utf-8")
         crashed = "Fatal Python error" in text or "ended the program" in text
-        cause = "because of a defect of the program" if crashed else "from outside: killed, or the machine went off"
+        if crashed:
+            sentence = tr("Mirror SD ended unexpectedly the last time, because of a defect of the program.")
+        else:
+            sentence = tr("Mirror SD ended unexpectedly the last time, from outside: killed, or the machine went off.")
+        kept = tr("This report is kept as {path}").format(path=_without_home(str(report)))
         return Problem(
             "EndedUnexpectedly",
-            f"Mirror SD ended unexpectedly the last time, {cause}.",
-            "The details are what a bug report needs: versions, places in the program, the last lines of the log. "
-            "No text of a chat is in them.",
-            f"{text.rstrip()}\n\nThis report is kept as {_without_home(str(report))}",
+            sentence,
+            tr(
+                "The details are what a bug report needs: versions, places in the program, the last lines of the log. "
+                "No text of a chat is in them."
+            ),
+            f"{text.rstrip()}\n\n{kept}",
         )
 
 

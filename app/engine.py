@@ -10,6 +10,7 @@ from enum import StrEnum
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_turn import EngineTurn, taken_by, work_of
+from app.language import tr
 from core.client import Call, EngineClient
 from core.errors import NothingLoaded, Problem
 from core.pairs import Pair
@@ -28,6 +29,15 @@ class PairState(StrEnum):
     LOADING = "loading"
     READY = "ready"
     FAILED = "failed"
+
+
+STATE_WORDS = {
+    PairState.NOT_READY: tr("not ready"),
+    PairState.LOADING: tr("loading"),
+    PairState.READY: tr("ready"),
+    PairState.FAILED: tr("failed"),
+}
+"""As they are shown."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ class Engine(QObject):
         if self._client.under_way or self._status.state is PairState.LOADING:
             raise taken_by(work_of(self._client.under_way))
         if self._status.loaded is None:
-            raise NothingLoaded("No pair is loaded.", "Load one first: the button at the top left.")
+            raise NothingLoaded(tr("No pair is loaded."), tr("Load one first: the button at the top left."))
         self._turn = EngineTurn(name, self._status.loaded, self._send, self._end_turn)
         return self._turn
 
@@ -132,7 +142,7 @@ class Engine(QObject):
     def begin_loading(self, pair: Pair) -> None:
         """Show that a load has been asked for, before its first event."""
         self._pair_name = pair.name
-        self._set_status(PairStatus(PairState.LOADING, stage="starting the engine"))
+        self._set_status(PairStatus(PairState.LOADING, stage=tr("starting the engine")))
 
     def fail(self, problem: Problem) -> None:
         """There is no pair to load, for this reason."""

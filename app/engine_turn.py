@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from app.language import tr
 from core.client import Call
 from core.errors import EngineTaken
 from core.protocol import Event, Failed, Generate, Load, Loaded, Request
@@ -57,7 +58,8 @@ class EngineTurn:
 def taken_by(name: str) -> EngineTaken:
     """The refusal: `name` is under way."""
     return EngineTaken(
-        f"{name} is under way, and the engine does one thing at a time.", "Wait for its end, or stop it."
+        tr("{name} is under way, and the engine does one thing at a time.").format(name=name),
+        tr("Wait for its end, or stop it."),
     )
 
 
@@ -65,5 +67,5 @@ def work_of(requests: Sequence[Request]) -> str:
     """What the engine does, as the beginning of a sentence."""
     first = requests[0] if requests else None
     if isinstance(first, Generate):
-        return "An answer"
-    return "Loading a pair" if first is None or isinstance(first, Load) else "Other work"
+        return tr("An answer")
+    return tr("Loading a pair") if first is None or isinstance(first, Load) else tr("Other work")

@@ -16,6 +16,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.engine import Engine
+from app.language import tr
 from app.tasks import Tasks
 from core.activity import working
 from core.chats.model import EndState
@@ -252,7 +253,9 @@ class Generation(QObject):
                 if self._ending is not None:  # else the next request would meet a process that ends
                     await self._ending
         except Exception as error:
-            self._fail(InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem, loads)
+            self._fail(
+                InternalError(tr("Something went wrong in the window."), tr("Try again."), repr(error)).problem, loads
+            )
             self._go_on()
             raise
         finally:

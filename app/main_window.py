@@ -24,6 +24,7 @@ from app.chats.sidebar import Sidebar
 from app.commands import Commands
 from app.engine import Engine, PairState, PairStatus
 from app.generation import Generation, State
+from app.language import tr
 from app.model_tools import ModelTools
 from app.pairs.last_pair import remember
 from app.pairs.mode_selector import Devices
@@ -217,7 +218,7 @@ class MainWindow(QMainWindow):
 
     def _on_mode_changed(self, change: ModeChanged) -> None:
         if change.cause == "failure":
-            self.show_problem(Problem("ModeChanged", change.reason, "The answer goes on with the draft in MLX."))
+            self.show_problem(Problem("ModeChanged", change.reason, tr("The answer goes on with the draft in MLX.")))
 
     def _on_state(self, state: State) -> None:
         if state is State.LOADING:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.flow_layout import FlowLayout
+from app.language import tr
 from app.widgets import label, set_kind
 from core.errors import Problem
 
@@ -28,15 +29,15 @@ class ProblemNotice(QFrame):
         set_kind(self.detail, "detail")
         self.detail.setReadOnly(True)
         self.detail.setTabChangesFocus(True)
-        self.detail.setAccessibleName("Details of the problem")
-        self.retry = self._button("Try again", "Ctrl+R")
+        self.detail.setAccessibleName(tr("Details of the problem"))
+        self.retry = self._button(tr("Try again"), "Ctrl+R")
         self.retry.clicked.connect(self.retry_requested)
-        self.details = self._button("Details", "Ctrl+D")
+        self.details = self._button(tr("Details"), "Ctrl+D")
         self.details.setCheckable(True)
         self.details.toggled.connect(self.detail.setVisible)
-        self.copy = self._button("Copy report", "Ctrl+Shift+R")
+        self.copy = self._button(tr("Copy report"), "Ctrl+Shift+R")
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.report()))
-        self.dismiss = self._button("Dismiss", "Ctrl+Shift+D")
+        self.dismiss = self._button(tr("Dismiss"), "Ctrl+Shift+D")
         self.dismiss.clicked.connect(self.hide)
         buttons = FlowLayout()
         for button in (self.retry, self.details, self.copy, self.dismiss):
@@ -63,7 +64,8 @@ class ProblemNotice(QFrame):
         self.detail.hide()
         self.details.setVisible(bool(problem.detail))
         self.retry.setVisible(can_retry)
-        self.setAccessibleName(f"Problem: {problem.sentence} {problem.hint}")
+        words = tr("Problem: {sentence} {hint}")
+        self.setAccessibleName(words.format(sentence=problem.sentence, hint=problem.hint))
         self.show()
 
     def report(self) -> str:

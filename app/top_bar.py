@@ -7,6 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QSizePolicy, QWidget
 
 from app.icons import IconButton
+from app.language import tr
 from app.pairs.mode_selector import ModeSelector
 from app.pairs.pair_button import LEAST_WIDTH, PairButton
 from app.stats.verdict_chip import VerdictChip
@@ -28,11 +29,11 @@ class TopBar(QFrame):
         super().__init__(parent)
         set_kind(self, "bar")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.sidebar_toggle = IconButton("chats", "Show or hide the chats (Ctrl+B)")
-        self.panel_toggle = IconButton("statistics", "Show or hide the statistics (Ctrl+Shift+S)")
+        self.sidebar_toggle = IconButton("chats", tr("Show or hide the chats (Ctrl+B)"))
+        self.panel_toggle = IconButton("statistics", tr("Show or hide the statistics (Ctrl+Shift+S)"))
         for toggle in (self.sidebar_toggle, self.panel_toggle):
             toggle.setCheckable(True)
-        self.menu_button = IconButton("menu", "Menu: everything the window can do")
+        self.menu_button = IconButton("menu", tr("Menu: everything the window can do"))
         self.pair_button = PairButton()
         self.mode_selector = ModeSelector()
         self.verdict = VerdictChip()

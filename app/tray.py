@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
-from app.engine import PairState, PairStatus
+from app.engine import STATE_WORDS, PairState, PairStatus
 from app.language import tr
 from app.theme import LIGHT
 
@@ -60,7 +60,7 @@ class Tray(QObject):
     def show_status(self, status: PairStatus, busy: bool) -> None:
         """The pair, and whether something is under way with it."""
         name = status.name or tr("No pair")
-        self._state = f"{name}: {status.state.value}"
+        self._state = f"{name}: {STATE_WORDS[status.state]}"
         self.load.setVisible(status.state in (PairState.NOT_READY, PairState.FAILED))
         self.load.setEnabled(not busy)
         self.unload.setVisible(status.state is PairState.READY)

@@ -388,6 +388,8 @@ class Heartbeat(Message, frozen=True):
     """Sent every second while the worker lives, whatever its MLX thread does."""
 
     rss_bytes: int
+    free_bytes: int
+    """Of the machine's memory, what programs can still have without others being moved to the disk."""
     held_bytes: int = 0
     """Of the engine's memory, what earlier conversations take so that they need not be read again."""
 

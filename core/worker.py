@@ -158,7 +158,8 @@ class Pulse:
 
         process, pause = psutil.Process(), threading.Event()
         while True:
-            self._pipe.send(0, Heartbeat(process.memory_info().rss, self.held_bytes()))
+            free_bytes = psutil.virtual_memory().available
+            self._pipe.send(0, Heartbeat(process.memory_info().rss, free_bytes, self.held_bytes()))
             pause.wait(_HEARTBEAT_S)
 
 

@@ -19,6 +19,7 @@ from app.chat.pieces import Code, Piece, condensed, ends_run, pieces
 from app.chat.prose import ProseView
 from app.chat.thinking import ThinkingView
 from app.chat.tokens import TokenView
+from app.language import tr
 from app.widgets import height_of, label
 from core.protocol import Step
 
@@ -39,7 +40,7 @@ class AnswerView(QWidget):
 
     def __init__(self, entry: Entry | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Answer")
+        self.setAccessibleName(tr("Answer"))
         # Never squeezed while the transcript has not made room yet: that would move what is being read.
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.message_id = entry.message_id if entry else None

@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.copy_button import CopyButton
+from app.language import tr
 from app.widgets import label, set_kind
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ class AnswerFooter(QWidget):
         super().__init__(answer)
         self.figures = FiguresLine()
         self.problem = label("", "bad", wraps=True)
-        self.copy_markdown = CopyButton("copy", "Copy this answer as Markdown")
+        self.copy_markdown = CopyButton("copy", tr("Copy this answer as Markdown"))
         self.copy_markdown.clicked.connect(answer.copy_markdown)
-        self.copy_plain = CopyButton("text", "Copy this answer as plain text, without marks")
+        self.copy_plain = CopyButton("text", tr("Copy this answer as plain text, without marks"))
         self.copy_plain.clicked.connect(answer.copy_plain)
         self.buttons = QHBoxLayout()
         self.buttons.setSpacing(2)
@@ -61,8 +62,8 @@ class FiguresLine(QLabel):
         set_kind(self, "figures")
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
-        self.setAccessibleName("Figures of this answer")
-        self.setToolTip("Show the figures of this answer in the statistics")
+        self.setAccessibleName(tr("Figures of this answer"))
+        self.setToolTip(tr("Show the figures of this answer in the statistics"))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
 

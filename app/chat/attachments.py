@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.icons import IconButton
+from app.language import tr, trn
 from app.theme import scaled
 from app.widgets import ElidedLabel, set_kind
 from core.chats.attach import TextFile
@@ -58,7 +59,7 @@ class AttachmentRow(QWidget):
         name.setMaximumWidth(scaled(220))
         size = ElidedLabel("muted")
         size.set_full_text(size_in_words(file))
-        remove = IconButton("close", f"Do not attach {file.name}")
+        remove = IconButton("close", tr("Do not attach {file}").format(file=file.name))
         remove.clicked.connect(lambda: self.set_files(self._files[:place] + self._files[place + 1 :]))
         layout = QHBoxLayout(chip)
         layout.setContentsMargins(10, 2, 2, 2)
@@ -74,4 +75,5 @@ class AttachmentRow(QWidget):
 
 def size_in_words(file: TextFile) -> str:
     """`1 character`, `12,345 characters`."""
-    return f"{len(file.text):,} character{'' if len(file.text) == 1 else 's'}"
+    length = len(file.text)
+    return trn("{characters:,} character", "{characters:,} characters", length).format(characters=length)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWi
 
 from app.chat.fitted import FittedText
 from app.chat.lines import parts
+from app.language import tr
 from app.theme import COLUMN_WIDTH
 from app.widgets import set_kind
 
@@ -26,7 +27,7 @@ class Bubble(QWidget):
         self.views: list[FittedText] = []
         """What is built, from top to bottom."""
         self._waiting = parts(text, _PART_CHARS)
-        self.setAccessibleName("Your message")
+        self.setAccessibleName(tr("Your message"))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         bubble = QFrame()
         set_kind(bubble, "bubble")
@@ -55,7 +56,7 @@ class Bubble(QWidget):
     def build_last(self) -> None:
         """Build the last part that waits, above those that are built."""
         view = FittedText()
-        view.setAccessibleName("Your message")
+        view.setAccessibleName(tr("Your message"))
         view.setPlainText(self._waiting.pop())
         self.views.insert(0, view)
         self._set_width(self.width() or COLUMN_WIDTH)

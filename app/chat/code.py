@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.highlight import CodeHighlighter, lexer_for
 from app.chat.lines import LineBreaker
+from app.language import tr
 from app.theme import code_font, colors, scaled
 from app.widgets import set_kind
 
@@ -40,7 +41,9 @@ class CodeView(QFrame):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._colors = colors()
         self._text = _CodeText(self)
-        self._text.setAccessibleName(f"Code, {language or 'no language named'}")
+        self._text.setAccessibleName(
+            tr("Code, {language}").format(language=language) if language else tr("Code, no language named")
+        )
         self._source: list[str] = []
         self._lines = LineBreaker()
         self._unwritten = ""
@@ -113,16 +116,18 @@ class CodeView(QFrame):
     def _make_header(self, language: str) -> QWidget:
         header = QFrame(self)
         set_kind(header, "code-header")
-        label = QLabel(language or "code")
+        label = QLabel(language or tr("code"))
         set_kind(label, "muted")
-        self._copy = QPushButton("Copy")
+        self._copy = QPushButton(tr("Copy"))
         set_kind(self._copy, "quiet")
-        self._copy.setAccessibleName(f"Copy this {language} code".replace("  ", " "))
+        self._copy.setAccessibleName(
+            tr("Copy this {language} code").format(language=language) if language else tr("Copy this code")
+        )
         self._copy.clicked.connect(self._copy_text)
         self._copied = QTimer(self)
         self._copied.setSingleShot(True)
         self._copied.setInterval(_COPIED_MS)
-        self._copied.timeout.connect(lambda: self._copy.setText("Copy"))
+        self._copied.timeout.connect(lambda: self._copy.setText(tr("Copy")))
         layout = QHBoxLayout(header)
         layout.setContentsMargins(_SIDE, 0, 6, 0)
         layout.addWidget(label)
@@ -132,7 +137,7 @@ class CodeView(QFrame):
 
     def _copy_text(self) -> None:
         QGuiApplication.clipboard().setText(self.text)
-        self._copy.setText("Copied")
+        self._copy.setText(tr("Copied"))
         self._copied.start()
 
 

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, 
 from app.chat.attachments import AttachmentRow
 from app.generation import State
 from app.icons import IconButton
+from app.language import tr
 from app.widgets import label, set_kind, set_style_property
 from core.settings import SendKey
 
@@ -21,8 +22,8 @@ _FIELD_MARGIN = 2
 _FORCE_AFTER_MS = 3000
 _SPACES = 60
 _HINTS: dict[SendKey, str] = {
-    "enter": "Enter sends  ·  Shift+Enter new line  ·  Esc stops",
-    "ctrl+enter": "Ctrl+Enter sends  ·  Enter new line  ·  Esc stops",
+    "enter": tr("{keys} sends  ·  Shift+Enter new line  ·  Esc stops"),
+    "ctrl+enter": tr("{keys} sends  ·  Enter new line  ·  Esc stops"),
 }
 
 
@@ -67,13 +68,13 @@ class Composer(QFrame):
         self._force.setSingleShot(True)
         self._force.setInterval(_FORCE_AFTER_MS)
         self._force.timeout.connect(self._refresh)
-        self.attach = IconButton("attach", "Attach a text file (Ctrl+O); files can be dropped on the window too")
+        self.attach = IconButton("attach", tr("Attach a text file (Ctrl+O); files can be dropped on the window too"))
         self.attach.clicked.connect(self.attach_requested)
-        self.thinking = QPushButton("Thinking")
+        self.thinking = QPushButton(tr("Thinking"))
         set_kind(self.thinking, "scope")
         self.thinking.setCheckable(True)
-        self.thinking.setAccessibleName("Thinking before the answer")
-        self.thinking.setToolTip("Whether the model thinks before it answers in this chat (Ctrl+Shift+H)")
+        self.thinking.setAccessibleName(tr("Thinking before the answer"))
+        self.thinking.setToolTip(tr("Whether the model thinks before it answers in this chat (Ctrl+Shift+H)"))
         self.thinking.clicked.connect(self.thinking_chosen)
         self.thinking.hide()
         self._editing = self._make_editing()
@@ -83,8 +84,9 @@ class Composer(QFrame):
     def set_send_key(self, key: SendKey) -> None:
         """Which key sends the message; the other one begins a new line."""
         self.field.send_key = key
-        keys = _HINTS[key]
-        self._keys = keys.replace("Ctrl+", "Command+") if sys.platform == "darwin" else keys
+        control = "Command" if sys.platform == "darwin" else "Ctrl"
+        self._send_keys = f"{control}+Enter" if key == "ctrl+enter" else "Enter"
+        self._keys = _HINTS[key].format(keys=self._send_keys)
         self._fit_hint()
         self._refresh()
 
@@ -93,10 +95,10 @@ class Composer(QFrame):
         line = QFrame()
         layout = QHBoxLayout(line)
         layout.setContentsMargins(_FIELD_MARGIN, 0, 0, 0)
-        layout.addWidget(label("Editing your message", "strong"), 1)
-        self.cancel_edit = QPushButton("Cancel")
+        layout.addWidget(label(tr("Editing your message"), "strong"), 1)
+        self.cancel_edit = QPushButton(tr("Cancel"))
         set_kind(self.cancel_edit, "quiet")
-        self.cancel_edit.setToolTip("Leave the message as it is (Esc)")
+        self.cancel_edit.setToolTip(tr("Leave the message as it is (Esc)"))
         self.cancel_edit.clicked.connect(self.edit_cancelled)
         layout.addWidget(self.cancel_edit)
         line.hide()
@@ -190,13 +192,18 @@ class Composer(QFrame):
         stopping = self._state is State.STOPPING
         if self._offers_stop():
             forced = stopping and not self._force.isActive()
-            text, kind = ("Force stop" if forced else "Stopping" if stopping else "Stop"), "stop"
+            if forced:
+                text, name = tr("Force stop"), tr("Force stop the answer")
+            elif stopping:
+                text, name = tr("Stopping"), tr("Stopping the answer")
+            else:
+                text, name = tr("Stop"), tr("Stop the answer")
             enabled = forced or not stopping
-            name, tip = f"{text} the answer", "Stop (Esc)"
+            tip, kind = tr("Stop (Esc)"), "stop"
         else:
-            text, kind = "Send", "primary"
+            text, kind = tr("Send"), "primary"
             enabled = self._has_content()
-            name, tip = "Send the message", f"Send ({self._keys.partition(' sends')[0]})"
+            name, tip = tr("Send the message"), tr("Send ({keys})").format(keys=self._send_keys)
         self.button.setText(text)
         self.button.setEnabled(enabled)
         self.button.setAccessibleName(name)
@@ -217,8 +224,8 @@ class MessageField(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.send_key: SendKey = "enter"
-        self.setAccessibleName("Message")
-        self.setPlaceholderText("Ask anything")
+        self.setAccessibleName(tr("Message"))
+        self.setPlaceholderText(tr("Ask anything"))
         self.setTabChangesFocus(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

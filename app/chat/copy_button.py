@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QTimer
 
 from app.icons import IconButton
+from app.language import tr
 
 _COPIED_MS = 1500
 
@@ -27,7 +28,7 @@ class CopyButton(IconButton):
 
     def show_copied(self) -> None:
         """Something was copied."""
-        self._show("done", "Copied")
+        self._show("done", tr("Copied"))
         self._copied.start()
 
     def _show(self, icon: str, description: str) -> None:

@@ -25,6 +25,7 @@ from app.chat.code import CodeView
 from app.chat.thinking import ThinkingView
 from app.chat.transcript import Transcript
 from app.icons import IconButton
+from app.language import tr
 from app.theme import colors, scaled
 from app.widgets import label, set_kind
 
@@ -83,11 +84,11 @@ class FindBar(QFrame):
         self.field.previous_asked.connect(self.go_to_previous)
         self.field.close_asked.connect(self.close_bar)
         self.count = label("", "muted")
-        previous = IconButton("up", "Previous (Shift+Enter)")
+        previous = IconButton("up", tr("Previous (Shift+Enter)"))
         previous.clicked.connect(self.go_to_previous)
-        following = IconButton("down", "Next (Enter)")
+        following = IconButton("down", tr("Next (Enter)"))
         following.clicked.connect(self.go_to_next)
-        close = self.close_button = IconButton("close", "Close (Esc)")
+        close = self.close_button = IconButton("close", tr("Close (Esc)"))
         close.clicked.connect(self.close_bar)
         row = QHBoxLayout()
         row.setSpacing(2)
@@ -227,9 +228,12 @@ class FindBar(QFrame):
         if not self.field.text():
             self.count.setText("")
         elif self._current is not None:
-            self.count.setText(f"{places.index(self._current) + 1} of {len(places)}{more}")
+            place = places.index(self._current) + 1
+            self.count.setText(tr("{place} of {hits}{more}").format(place=place, hits=len(places), more=more))
+        elif places:
+            self.count.setText(tr("{hits}{more} found").format(hits=len(places), more=more))
         else:
-            self.count.setText(f"{len(places)}{more} found" if places else f"Nothing found{more}")
+            self.count.setText(tr("Nothing found{more}").format(more=more))
         self.count.setAccessibleName(self.count.text())
 
     # ----------------------------------------------------------------- going
@@ -294,8 +298,8 @@ class _Field(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setPlaceholderText("Find in this chat")
-        self.setAccessibleName("Find in this chat")
+        self.setPlaceholderText(tr("Find in this chat"))
+        self.setAccessibleName(tr("Find in this chat"))
 
     def event(self, event: QEvent) -> bool:
         """Esc is for the bar, not for the window's commands."""

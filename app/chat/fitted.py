@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QTextBrowser, QWidget
 from app.chat.copying import markdown, plain_text
 from app.chat.links import LinkBubble
 from app.chat.syntax import is_openable
+from app.language import tr
 
 
 class FittedText(QTextBrowser):
@@ -99,9 +100,9 @@ class FittedText(QTextBrowser):
         """The context menu."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for text, run in (("Copy", self.copy_plain), ("Copy as Markdown", self.copy_markdown)):
+        for text, run in ((tr("Copy"), self.copy_plain), (tr("Copy as Markdown"), self.copy_markdown)):
             menu.addAction(text, run).setEnabled(self.textCursor().hasSelection())
-        menu.addAction("Select all", self.selectAll)
+        menu.addAction(tr("Select all"), self.selectAll)
         return menu
 
     def select(self, start: int, end: int) -> None:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.syntax import is_openable
+from app.language import tr
 from app.widgets import label, push_button, set_kind
 
 _WIDTH = 420
@@ -22,7 +23,7 @@ class LinkBubble(QFrame):
         super().__init__(window)
         self._window = window
         set_kind(self, "link-bubble")
-        self.setAccessibleName("Open this address?")
+        self.setAccessibleName(tr("Open this address?"))
         # As it goes over the wire: letters that look like others, or turn the direction, show as codes.
         self._url = url
         self._application = cast(QApplication, QApplication.instance())
@@ -31,9 +32,9 @@ class LinkBubble(QFrame):
         self.address.setWordWrap(True)
         self.address.setFixedWidth(_WIDTH)
         self.address.setAccessibleName(address(url))
-        self.open_button = push_button("Open", "Open this address outside the window")
+        self.open_button = push_button(tr("Open"), tr("Open this address outside the window"))
         self.open_button.clicked.connect(self._open)
-        self.copy_button = push_button("Copy address", "Put the address on the clipboard")
+        self.copy_button = push_button(tr("Copy address"), tr("Put the address on the clipboard"))
         self.copy_button.clicked.connect(self._copy)
         buttons = QHBoxLayout()
         buttons.addStretch()
@@ -41,7 +42,7 @@ class LinkBubble(QFrame):
         buttons.addWidget(self.open_button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(14, 12, 14, 12)
-        layout.addWidget(label("Open this address outside the window?", "muted"))
+        layout.addWidget(label(tr("Open this address outside the window?"), "muted"))
         layout.addWidget(self.address)
         layout.addLayout(buttons)
 

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.copy_button import CopyButton
 from app.icons import IconButton
+from app.language import tr
 from app.widgets import label
 
 
@@ -71,13 +72,13 @@ class MessageBar(QWidget):
         self.message_id = message_id
         self._bars = bars
         self._offer = Offer()
-        self.before = IconButton("before", "Show the version before")
+        self.before = IconButton("before", tr("Show the version before"))
         self.place = label("", "muted")
-        self.after = IconButton("after", "Show the next version")
-        self.copy = CopyButton("copy", "Copy this message")
-        self.edit = IconButton("edit", "Edit this message; the version before is kept")
-        self.proceed = IconButton("continue", "Continue this answer")
-        self.regenerate = IconButton("regenerate", "Answer again; this answer is kept")
+        self.after = IconButton("after", tr("Show the next version"))
+        self.copy = CopyButton("copy", tr("Copy this message"))
+        self.edit = IconButton("edit", tr("Edit this message; the version before is kept"))
+        self.proceed = IconButton("continue", tr("Continue this answer"))
+        self.regenerate = IconButton("regenerate", tr("Answer again; this answer is kept"))
         self.before.clicked.connect(lambda: bars.version_chosen.emit(self._offer.versions[self._offer.place - 1]))
         self.after.clicked.connect(lambda: bars.version_chosen.emit(self._offer.versions[self._offer.place + 1]))
         self.copy.clicked.connect(lambda: bars.copy_requested.emit(message_id))
@@ -102,7 +103,8 @@ class MessageBar(QWidget):
         for widget in (self.before, self.place, self.after):
             widget.setVisible(several)
         self.place.setText(f"{offer.place + 1}/{len(offer.versions)}")
-        self.place.setAccessibleName(f"Version {offer.place + 1} of {len(offer.versions)}")
+        spoken = tr("Version {place} of {versions}").format(place=offer.place + 1, versions=len(offer.versions))
+        self.place.setAccessibleName(spoken)
         self.before.setEnabled(offer.can_choose and offer.place > 0)
         self.after.setEnabled(offer.can_choose and offer.place + 1 < len(offer.versions))
         self.copy.setVisible(offer.can_copy)

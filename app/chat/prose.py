@@ -14,6 +14,7 @@ from app.chat.fitted import FittedText
 from app.chat.formula_pictures import insert_pictures
 from app.chat.formulas import Formula, FormulaKey, formulas
 from app.chat.markdown import MarkdownWriter, WrittenFormula
+from app.language import tr
 from app.theme import BODY_PX, colors, scaled
 
 
@@ -22,7 +23,7 @@ class ProseView(FittedText):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Answer text")
+        self.setAccessibleName(tr("Answer text"))
         self._colors = colors()
         self._closed: list[tuple[str, bool]] = []
         self._open: str | None = None

@@ -7,6 +7,7 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.lines import LineBreaker
+from app.language import tr
 from app.widgets import set_kind
 
 _HEIGHT = 180
@@ -19,18 +20,18 @@ class ThinkingView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._title = "Thinking"
+        self._title = tr("Thinking")
         self._source: list[str] = []
         self._unwritten: list[str] = []  # the box is filled once someone looks
         self._lines = LineBreaker()
         self.button = QPushButton()
         set_kind(self.button, "quiet")
         self.button.setCheckable(True)
-        self.button.setToolTip("Show or hide the thinking (Ctrl+T)")
+        self.button.setToolTip(tr("Show or hide the thinking (Ctrl+T)"))
         self.button.toggled.connect(self._on_toggled)
         self.box = QPlainTextEdit()
         set_kind(self.box, "detail")
-        self.box.setAccessibleName("Thinking")
+        self.box.setAccessibleName(tr("Thinking"))
         self.box.setReadOnly(True)
         self.box.setUndoRedoEnabled(False)
         self.box.setTabChangesFocus(True)
@@ -70,7 +71,7 @@ class ThinkingView(QWidget):
 
     def end(self) -> None:
         """The answer begins."""
-        self._title = "Thoughts"
+        self._title = tr("Thoughts")
         self._show_title()
 
     def _show_title(self) -> None:

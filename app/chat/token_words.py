@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.language import tr
 from core.protocol import Origin, Step
 
 _MOST_REJECTED = 8
 NAMES: dict[Origin, str] = {
-    "draft": "accepted from the draft",
-    "correction": "corrected by the target",
-    "bonus": "bonus of the target",
-    "plain": "without a proposal",
+    "draft": tr("accepted from the draft"),
+    "correction": tr("corrected by the target"),
+    "bonus": tr("bonus of the target"),
+    "plain": tr("without a proposal"),
 }
 """In the order of the legend."""
 
@@ -34,16 +35,21 @@ class TokenOrigin:
         """Lines for the card of this token."""
         lines = [f"{_quoted(self.text)}: {NAMES[self.origin]}"]
         if self.origin == "draft":
-            lines.append(f"Position {self.position} of the {self.proposed} proposed")
+            place = tr("Position {position} of the {proposed} proposed")
+            lines.append(place.format(position=self.position, proposed=self.proposed))
         elif self.origin == "bonus":
-            lines.append(f"All {self.proposed} proposals before it were right")
+            lines.append(tr("All {proposed} proposals before it were right").format(proposed=self.proposed))
         elif self.origin == "correction" and self.rejected:
-            lines.append(f"The draft had said {_quoted(self.rejected[0])}, position {self.position} of {self.proposed}")
+            said = tr("The draft had said {token}, position {position} of {proposed}")
+            lines.append(said.format(token=_quoted(self.rejected[0]), position=self.position, proposed=self.proposed))
             if len(self.rejected) > 1:
                 thrown = self.rejected[1:]
                 shown = " ".join(map(_quoted, thrown[:_MOST_REJECTED]))
-                more = f" and {len(thrown) - _MOST_REJECTED} more" if len(thrown) > _MOST_REJECTED else ""
-                lines.append(f"Thrown away after it: {shown}{more}")
+                more = len(thrown) - _MOST_REJECTED
+                if more > 0:
+                    lines.append(tr("Thrown away after it: {tokens} and {more} more").format(tokens=shown, more=more))
+                else:
+                    lines.append(tr("Thrown away after it: {tokens}").format(tokens=shown))
         return lines
 
 

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QLabel, QToolTip, QVBoxLayout, QWidget
 from app.chat.fitted import FittedText
 from app.chat.lines import LineBreaker
 from app.chat.token_words import NAMES, TokenOrigin, origins
+from app.language import tr
 from app.theme import Colors, colors
 from core.protocol import Origin, Step
 
@@ -25,7 +26,12 @@ _UNDERLINES = {
     "bonus": QTextCharFormat.UnderlineStyle.DashUnderline,
     "plain": QTextCharFormat.UnderlineStyle.NoUnderline,
 }
-_UNDERLINE_WORDS = {"draft": "underlined", "correction": "wavy", "bonus": "dashed", "plain": "not marked"}
+_UNDERLINE_WORDS = {
+    "draft": tr("underlined"),
+    "correction": tr("wavy"),
+    "bonus": tr("dashed"),
+    "plain": tr("not marked"),
+}
 
 
 class TokenView(QWidget):
@@ -35,7 +41,7 @@ class TokenView(QWidget):
         super().__init__(parent)
         self.origins: list[TokenOrigin] = []
         self.text = _TokenText(self.origins)
-        self.text.setAccessibleName("Tokens of the answer")
+        self.text.setAccessibleName(tr("Tokens of the answer"))
         self._legend = QLabel()
         self._legend.setWordWrap(True)
         self._colors = colors()
@@ -91,9 +97,8 @@ class TokenView(QWidget):
             f'color: {self._colors.text}">&nbsp;{name}&nbsp;</span> ({_UNDERLINE_WORDS[origin]})'
             for origin, name in NAMES.items()
         ]
-        self._legend.setText(
-            f'<span style="color: {self._colors.muted}; font-size: small">Tokens: {" &nbsp; ".join(parts)}</span>'
-        )
+        legend = tr("Tokens: {legend}").format(legend=" &nbsp; ".join(parts))
+        self._legend.setText(f'<span style="color: {self._colors.muted}; font-size: small">{legend}</span>')
 
 
 class _TokenText(FittedText):

@@ -20,6 +20,7 @@ from app.chat.entry import Entry
 from app.chat.message_bar import MessageBars
 from app.chat.place import Place
 from app.chat.welcome import Welcome
+from app.language import tr
 from app.theme import BODY_PX, COLUMN_WIDTH, scaled
 from app.widgets import height_of, set_kind
 
@@ -43,7 +44,7 @@ class Transcript(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Conversation")
+        self.setAccessibleName(tr("Conversation"))
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -59,9 +60,9 @@ class Transcript(QScrollArea):
         self._more.timeout.connect(self._build_more)
         self._builds_all = False
         self._make_content()
-        self.jump = QPushButton("Jump to latest", self)
+        self.jump = QPushButton(tr("Jump to latest"), self)
         set_kind(self.jump, "jump")
-        self.jump.setToolTip("Jump to latest (Ctrl+J)")
+        self.jump.setToolTip(tr("Jump to latest (Ctrl+J)"))
         self.jump.clicked.connect(self.scroll_to_end)
         self.jump.hide()
         bar = self.verticalScrollBar()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.theme import scaled
 from app.widgets import height_of, label, set_kind
 
 SUGGESTIONS = (
-    "Write a letter from a lighthouse keeper to the sea.",
-    "Explain in simple words why the sky is blue.",
-    "Write a Python function that reverses a linked list.",
+    tr("Write a letter from a lighthouse keeper to the sea."),
+    tr("Explain in simple words why the sky is blue."),
+    tr("Write a Python function that reverses a linked list."),
 )
-_SENTENCE = "A small draft model proposes, the target checks: the same answer in fewer steps."
+_SENTENCE = tr("A small draft model proposes, the target checks: the same answer in fewer steps.")
 _WIDTH = 440
 _LEAST_WIDTH = 160
 
@@ -28,7 +29,7 @@ class Welcome(QWidget):
         layout = QVBoxLayout(self)
         layout.setSpacing(10)
         layout.addStretch(2)
-        title = label("What would you like to know?", "title")
+        title = label(tr("What would you like to know?"), "title")
         title.setWordWrap(True)
         title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         layout.addWidget(title)

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.chats.controller import Chats
+from app.language import tr, trn
 from app.tasks import Tasks
 from core.chats import ChatStore
 from core.chats.attach import TextFile, read_text_file
@@ -20,7 +21,7 @@ from core.chats.transfer import export_json, export_markdown, import_json
 from core.errors import MirrorError, Problem, UnreadableImport
 from core.files import replace_file
 
-_JSON, _MARKDOWN = "Mirror SD chats (*.json)", "Markdown (*.md)"
+_JSON, _MARKDOWN = tr("Mirror SD chats (*.json)"), tr("Markdown (*.md)")
 _MOST_NAME = 80
 _MOST_BYTES = 1_000_000_000
 _PAGE = 500
@@ -49,7 +50,7 @@ class ChatFiles(QObject):
         chat_id = self._chats.current.chat_id if chat_id is None else chat_id
         if chat_id is None:
             return
-        dialog = self._dialog("Export chat", QFileDialog.AcceptMode.AcceptSave, _MARKDOWN, _JSON)
+        dialog = self._dialog(tr("Export chat"), QFileDialog.AcceptMode.AcceptSave, _MARKDOWN, _JSON)
         dialog.selectFile(file_name(self._title_of(chat_id)))
         dialog.setDefaultSuffix("md")
         dialog.filterSelected.connect(lambda chosen: dialog.setDefaultSuffix("json" if chosen == _JSON else "md"))
@@ -58,8 +59,8 @@ class ChatFiles(QObject):
 
     def ask_export_all(self) -> None:
         """Ask where to write all chats."""
-        dialog = self._dialog("Export all chats", QFileDialog.AcceptMode.AcceptSave, _JSON)
-        dialog.selectFile("Mirror SD chats.json")
+        dialog = self._dialog(tr("Export all chats"), QFileDialog.AcceptMode.AcceptSave, _JSON)
+        dialog.selectFile(tr("Mirror SD chats") + ".json")
         dialog.setDefaultSuffix("json")
         dialog.fileSelected.connect(lambda path: self.export(Path(path), None))
         dialog.open()
@@ -67,7 +68,10 @@ class ChatFiles(QObject):
     def ask_import(self) -> None:
         """Ask for files with chats."""
         dialog = self._dialog(
-            "Import chats", QFileDialog.AcceptMode.AcceptOpen, "Chats (*.json *.md *.markdown)", "All files (*)"
+            tr("Import chats"),
+            QFileDialog.AcceptMode.AcceptOpen,
+            tr("Chats (*.json *.md *.markdown)"),
+            tr("All files (*)"),
         )
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(lambda paths: self.import_files([Path(path) for path in paths]))
@@ -75,7 +79,7 @@ class ChatFiles(QObject):
 
     def ask_attach(self) -> None:
         """Ask for text files to attach."""
-        dialog = self._dialog("Attach text files", QFileDialog.AcceptMode.AcceptOpen, "All files (*)")
+        dialog = self._dialog(tr("Attach text files"), QFileDialog.AcceptMode.AcceptOpen, tr("All files (*)"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(lambda paths: self.attach([Path(path) for path in paths]))
         dialog.open()
@@ -110,10 +114,11 @@ class ChatFiles(QObject):
         except MirrorError as error:
             self.failed.emit(error.problem)
         except OSError as error:
-            hint = f"See that the disk has room and that you may write to {path.parent}."
-            self.failed.emit(Problem("ExportNotWritten", f"“{path.name}” could not be written.", hint, str(error)))
+            sentence = tr("“{file}” could not be written.").format(file=path.name)
+            hint = tr("See that the disk has room and that you may write to {folder}.").format(folder=path.parent)
+            self.failed.emit(Problem("ExportNotWritten", sentence, hint, str(error)))
         else:
-            self.told.emit(f"Exported to {path.name}.")
+            self.told.emit(tr("Exported to {file}.").format(file=path.name))
 
     async def _import(self, paths: Sequence[Path]) -> None:
         added: list[int] = []
@@ -126,7 +131,8 @@ class ChatFiles(QObject):
         if added:
             self._chats.list_changed.emit()
             self._chats.open(added[-1])
-            self.told.emit(f"Imported {len(added)} {'chat' if len(added) == 1 else 'chats'}.")
+            told = trn("Imported {chats} chat.", "Imported {chats} chats.", len(added))
+            self.told.emit(told.format(chats=len(added)))
 
     async def _attach(self, paths: Sequence[Path]) -> None:
         for path in paths:
@@ -139,7 +145,7 @@ class ChatFiles(QObject):
 
     def _title_of(self, chat_id: int) -> str:
         chat = self._chats.current.chat
-        return chat.title if chat is not None and chat.id == chat_id else "Chat"
+        return chat.title if chat is not None and chat.id == chat_id else tr("Chat")
 
     def _dialog(self, title: str, mode: QFileDialog.AcceptMode, *filters: str) -> QFileDialog:
         dialog = QFileDialog(self._window, title)
@@ -152,7 +158,7 @@ class ChatFiles(QObject):
 def file_name(title: str) -> str:
     """A file's name from a chat's title."""
     name = " ".join(re.sub(r'[\x00-\x1f/\\:*?"<>|]', " ", title).split()).strip(". ")
-    return f"{name[:_MOST_NAME] or 'Chat'}.md"
+    return (name[:_MOST_NAME] or tr("Chat")) + ".md"
 
 
 def _all_ids(store: ChatStore) -> list[int]:
@@ -168,12 +174,14 @@ def _all_ids(store: ChatStore) -> list[int]:
 def _read(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():  # reading a pipe might wait for ever
-            raise UnreadableImport(f"“{path.name}” is not a file.", "Import single files.", str(path))
+            raise UnreadableImport(
+                tr("“{file}” is not a file.").format(file=path.name), tr("Import single files."), str(path)
+            )
         if path.stat().st_size > _MOST_BYTES:
-            raise UnreadableImport(f"“{path.name}” is too long.", detail=str(path))
+            raise UnreadableImport(tr("“{file}” is too long.").format(file=path.name), detail=str(path))
         return path.read_bytes()
     except OSError as error:
-        raise UnreadableImport(f"“{path.name}” cannot be read.", detail=str(error)) from error
+        raise UnreadableImport(tr("“{file}” cannot be read.").format(file=path.name), detail=str(error)) from error
 
 
 def _import_into(store: ChatStore, path: Path, data: bytes) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from app.language import tr
 from core.chats import ChatStore
 from core.chats.database import now_ms
 from core.chats.salvage import salvage
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 UNDO_MS = 3_600_000
 """Deleted chats are removed for good at a start, once they have been deleted for so long."""
-_NOT_KEPT = "Chats of this session are not kept: they are gone when the window is closed."
+_NOT_KEPT = tr("Chats of this session are not kept: they are gone when the window is closed.")
 
 
 class Keeper:
@@ -71,8 +72,10 @@ class Keeper:
         except MirrorError as error:
             _log.warning("nothing was read from %s: %s", aside.path, error.problem)
             return aside.problem
-        told = f"What could be read from it is in the list: {saved.chats} chats. " if saved.chats else ""
-        return msgspec.structs.replace(aside.problem, hint=told + aside.problem.hint)
+        if not saved.chats:
+            return aside.problem
+        told = tr("What could be read from it is in the list: {chats} chats.").format(chats=saved.chats)
+        return msgspec.structs.replace(aside.problem, hint=f"{told} {aside.problem.hint}")
 
     def _go_without(self, problem: Problem) -> Problem:
         self.is_kept = False

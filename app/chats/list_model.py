@@ -14,6 +14,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistent
 from app.chats.found import Found
 from app.chats.keeper import Keeper
 from app.generation import State
+from app.language import tr
 from app.tasks import Tasks
 from core.chats import ChatStore, ChatSummary, Hit, Piece
 from core.chats.days import group_of
@@ -22,13 +23,14 @@ from core.errors import MirrorError
 PAGE = 50
 Index = QModelIndex | QPersistentModelIndex
 _GROUPS = {
-    "pinned": "Pinned",
-    "today": "Today",
-    "yesterday": "Yesterday",
-    "previous 7 days": "Previous 7 days",
-    "older": "Older",
+    "pinned": tr("Pinned"),
+    "today": tr("Today"),
+    "yesterday": tr("Yesterday"),
+    "previous 7 days": tr("Previous 7 days"),
+    "older": tr("Older"),
 }
 _ACTIVITY = {State.IDLE: "", State.FAILED: "", State.WAITING: "waiting"}
+_ACTIVITY_WORDS = {"": "", "waiting": tr("waiting"), "writing": tr("writing")}
 
 
 class Role(IntEnum):
@@ -91,12 +93,13 @@ class ChatListModel(QAbstractListModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """See `Role`."""
         row = self._rows[index.row()]
-        title = row.chat.title or "New chat"
+        title = row.chat.title or tr("New chat")
         match role:
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole | Qt.ItemDataRole.ToolTipRole:
                 return title
             case Qt.ItemDataRole.AccessibleTextRole:
-                return ", ".join(filter(None, (title, "pinned" if row.chat.pinned else "", self._doing(row))))
+                pinned, doing = tr("pinned") if row.chat.pinned else "", _ACTIVITY_WORDS[self._doing(row)]
+                return ", ".join(filter(None, (title, pinned, doing)))
             case Role.CHAT:
                 return row.chat
             case Role.GROUP:

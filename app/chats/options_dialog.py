@@ -9,6 +9,7 @@ import msgspec
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QDialog, QFormLayout, QHBoxLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.theme import scaled
 from app.widgets import label, push_button, scrolled, set_kind
 from core.chats import ChatOptions, Sampling
@@ -36,13 +37,21 @@ class Field:
 
 
 FIELDS = (
-    Field("temperature", "Temperature", float, 0, 2, "0 always takes the likeliest word", expert=False),
-    Field("max_tokens", "Longest answer, in tokens", int, 1, 1_000_000),
-    Field("top_p", "Top p", float, 0, 1, "only the likeliest words that make up this share; 1 is all"),
-    Field("top_k", "Top k", int, 0, 1_000_000, "only so many of the likeliest words; 0 is all"),
-    Field("min_p", "Min p", float, 0, 1, "only words at least this likely beside the likeliest"),
-    Field("repetition_penalty", "Repetition penalty", float, 0.1, 10, "above 1, words come less often again"),
-    Field("seed", "Seed", int, 0, 2**31 - 1, "the same seed, the same answer", usual="another one for each version"),
+    Field("temperature", tr("Temperature"), float, 0, 2, tr("0 always takes the likeliest word"), expert=False),
+    Field("max_tokens", tr("Longest answer, in tokens"), int, 1, 1_000_000),
+    Field("top_p", tr("Top p"), float, 0, 1, tr("only the likeliest words that make up this share; 1 is all")),
+    Field("top_k", tr("Top k"), int, 0, 1_000_000, tr("only so many of the likeliest words; 0 is all")),
+    Field("min_p", tr("Min p"), float, 0, 1, tr("only words at least this likely beside the likeliest")),
+    Field("repetition_penalty", tr("Repetition penalty"), float, 0.1, 10, tr("above 1, words come less often again")),
+    Field(
+        "seed",
+        tr("Seed"),
+        int,
+        0,
+        2**31 - 1,
+        tr("the same seed, the same answer"),
+        usual=tr("another one for each version"),
+    ),
 )
 
 
@@ -54,25 +63,25 @@ class OptionsDialog(QDialog):
 
     def __init__(self, options: ChatOptions, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Chat options")
+        self.setWindowTitle(tr("Chat options"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._options = options
         self.prompt = QPlainTextEdit()
         set_kind(self.prompt, "field")
         self.prompt.setPlainText(options.system_prompt)
         self.prompt.setTabChangesFocus(True)
-        self.prompt.setAccessibleName("System prompt")
-        self.prompt.setPlaceholderText("Told to the model before the first message")
+        self.prompt.setAccessibleName(tr("System prompt"))
+        self.prompt.setPlaceholderText(tr("Told to the model before the first message"))
         defaults = GenerateOptions(max_tokens=settings.max_tokens, temperature=settings.temperature)
         self.fields = {field.name: self._edit(field, getattr(defaults, field.name)) for field in FIELDS}
         self.stop = QLineEdit(", ".join(options.sampling.stop or ()))
-        self.stop.setAccessibleName("Stop at")
-        self.stop.setPlaceholderText("words, with commas between them")
+        self.stop.setAccessibleName(tr("Stop at"))
+        self.stop.setPlaceholderText(tr("words, with commas between them"))
         self.problem = label("", "reason", wraps=True)
         self.problem.hide()
-        self.cancel = push_button("Cancel", "Leave everything as it was")
+        self.cancel = push_button(tr("Cancel"), tr("Leave everything as it was"))
         self.cancel.clicked.connect(self.reject)
-        self.save = push_button("Save", "Use these options in this chat from the next answer on")
+        self.save = push_button(tr("Save"), tr("Use these options in this chat from the next answer on"))
         set_kind(self.save, "primary")
         self.save.setDefault(True)
         self.save.clicked.connect(self._save)
@@ -88,7 +97,7 @@ class OptionsDialog(QDialog):
         for field in FIELDS:
             form.addRow(label(field.text, "value"), self.fields[field.name])
             form.setRowVisible(self.fields[field.name], not (simple and field.expert))
-        form.addRow(label("Stop at", "value"), self.stop)
+        form.addRow(label(tr("Stop at"), "value"), self.stop)
         form.setRowVisible(self.stop, not simple)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
@@ -101,10 +110,10 @@ class OptionsDialog(QDialog):
         layout = QVBoxLayout(page)
         layout.setContentsMargins(20, 18, 20, 4)
         layout.setSpacing(10)
-        layout.addWidget(label("System prompt", "strong"))
+        layout.addWidget(label(tr("System prompt"), "strong"))
         layout.addWidget(self.prompt, 1)
-        layout.addWidget(label("Answers of this chat", "strong"))
-        layout.addWidget(label("Empty fields follow the settings, whose values show in grey.", "muted", wraps=True))
+        layout.addWidget(label(tr("Answers of this chat"), "strong"))
+        layout.addWidget(label(tr("Empty fields follow the settings, whose values show in grey."), "muted", wraps=True))
         layout.addLayout(form)
         layout.addWidget(self.problem)
         buttons.setContentsMargins(20, 10, 20, 16)
@@ -125,8 +134,9 @@ class OptionsDialog(QDialog):
             text = self.fields[field.name].text().strip()
             value = _number(text, field) if text else None
             if text and value is None:
-                kind = "a whole number" if field.kind is int else "a number"
-                self.problem.setText(f"{field.text} must be {kind} from {field.least:,} to {field.greatest:,}.")
+                whole = tr("{field} must be a whole number from {least:,} to {greatest:,}.")
+                wanted = whole if field.kind is int else tr("{field} must be a number from {least:,} to {greatest:,}.")
+                self.problem.setText(wanted.format(field=field.text, least=field.least, greatest=field.greatest))
                 self.problem.show()
                 self.fields[field.name].setFocus()
                 return

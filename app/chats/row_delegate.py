@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.chats.list_model import Role
+from app.language import tr
 from app.theme import SMALL_PX, Colors, colors, scaled, sized
 from core.chats import ChatSummary, Piece
 
@@ -69,8 +70,8 @@ class RowDelegate(QStyledItemDelegate):
         """A field for the title."""
         field = QLineEdit(index.data(Qt.ItemDataRole.EditRole), parent)
         field.setProperty(_BEFORE, field.text())
-        field.setAccessibleName("Title of the chat")
-        field.setPlaceholderText("Automatic title")
+        field.setAccessibleName(tr("Title of the chat"))
+        field.setPlaceholderText(tr("Automatic title"))
         field.setMaxLength(_TITLE_LENGTH)
         field.setProperty("kind", "title-editor")
         return field

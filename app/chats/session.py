@@ -10,13 +10,14 @@ import msgspec
 from app.chat.entry import Entry
 from app.chat.message_bar import Offer
 from app.chats.writing import Writing
+from app.language import tr
 from app.stats import words
 from core.chats import Chat, ChatOptions, Message
 from core.chats.attach import TextFile, typed_text
 
-_INTERRUPTED = "Interrupted: the program ended while this answer was written."
-_ELSEWHERE = "This answer is being written in another window."
-_STOPPED = "Stopped before the answer was complete."
+_INTERRUPTED = tr("Interrupted: the program ended while this answer was written.")
+_ELSEWHERE = tr("This answer is being written in another window.")
+_STOPPED = tr("Stopped before the answer was complete.")
 _NO_OPTIONS = ChatOptions()
 
 
@@ -129,7 +130,9 @@ def ending_of(answer: Message) -> tuple[str, str]:
     if answer.state == "stopped" and not figures:
         figures = _STOPPED
     if answer.state == "failed":
-        return figures, f"Interrupted: {answer.problem.sentence}" if answer.problem else _INTERRUPTED
+        if answer.problem is None:
+            return figures, _INTERRUPTED
+        return figures, tr("Interrupted: {reason}").format(reason=answer.problem.sentence)
     return figures, {"interrupted": _INTERRUPTED, "running": _ELSEWHERE}.get(answer.state, "")
 
 
@@ -139,7 +142,8 @@ def shown_text(message: Message) -> str:
         return message.content
     names = ", ".join(attachment.name for attachment in message.attachments)
     typed = typed_text(message.content, message.attachments)
-    return f"Attached: {names}\n\n{typed}".rstrip()
+    attached = tr("Attached: {files}").format(files=names)
+    return f"{attached}\n\n{typed}".rstrip()
 
 
 def attached_files(message: Message) -> tuple[TextFile, ...]:

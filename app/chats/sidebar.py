@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from app.chats.controller import Chats
 from app.chats.list_model import ChatListModel, Role
 from app.chats.row_delegate import RowDelegate, chat_of
+from app.language import tr
 from app.theme import SIDEBAR_WIDTH
 from app.widgets import ElidedLabel, label, push_button, set_kind
 from core.chats import ChatSummary
@@ -40,15 +41,15 @@ class Sidebar(QFrame):
         self._chats = chats
         self._marked_row = -1
         self.model = ChatListModel(chats.keeper, chats.answers.activity, self)
-        self.new_chat = push_button("New chat", "Begin a new conversation (Ctrl+N)")
+        self.new_chat = push_button(tr("New chat"), tr("Begin a new conversation (Ctrl+N)"))
         self.new_chat.clicked.connect(chats.new)
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search chats")
-        self.search.setAccessibleName("Search chats")
-        self.search.setToolTip("Search in titles and messages (Ctrl+K)")
+        self.search.setPlaceholderText(tr("Search chats"))
+        self.search.setAccessibleName(tr("Search chats"))
+        self.search.setToolTip(tr("Search in titles and messages (Ctrl+K)"))
         self.search.setClearButtonEnabled(True)
         for button in self.search.findChildren(QToolButton):
-            button.setAccessibleName("Clear the search")
+            button.setAccessibleName(tr("Clear the search"))
         self._search_timer = QTimer(self)
         self._search_timer.setSingleShot(True)
         self._search_timer.setInterval(_SEARCH_MS)
@@ -134,7 +135,8 @@ class Sidebar(QFrame):
         self.view.setVisible(not none)
         self.empty.setVisible(none)
         wanted = self.model.search_text
-        self.empty.setText(f"No chat has “{wanted}”." if wanted else "Your chats will stand here.")
+        nothing = tr("No chat has “{text}”.").format(text=wanted)
+        self.empty.setText(nothing if wanted else tr("Your chats will stand here."))
         self._mark_open()
 
     def _mark_open(self) -> None:
@@ -180,13 +182,13 @@ class Sidebar(QFrame):
         chat = chat_of(index)
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        _add(menu, "Rename").triggered.connect(lambda: self._rename(self.model.index(self.model.row_of(chat.id))))
-        _add(menu, "Unpin" if chat.pinned else "Pin").triggered.connect(
+        _add(menu, tr("Rename")).triggered.connect(lambda: self._rename(self.model.index(self.model.row_of(chat.id))))
+        _add(menu, tr("Unpin") if chat.pinned else tr("Pin")).triggered.connect(
             lambda: self._chats.pin(chat.id, not chat.pinned)
         )
-        _add(menu, "Export…").triggered.connect(lambda: self.export_requested.emit(chat.id))
+        _add(menu, tr("Export…")).triggered.connect(lambda: self.export_requested.emit(chat.id))
         menu.addSeparator()
-        _add(menu, "Delete").triggered.connect(lambda: self._delete(chat))
+        _add(menu, tr("Delete")).triggered.connect(lambda: self._delete(chat))
         return menu
 
 
@@ -200,7 +202,7 @@ class UndoNotice(QFrame):
         set_kind(self, "undo")
         self._chat_id = 0
         self.text = ElidedLabel("value")
-        self.button = push_button("Undo", "Bring the chat back")
+        self.button = push_button(tr("Undo"), tr("Bring the chat back"))
         self.button.clicked.connect(self._restore)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -215,9 +217,9 @@ class UndoNotice(QFrame):
     def offer(self, chat_id: int, title: str) -> None:
         """This chat was deleted."""
         self._chat_id = chat_id
-        self.text.set_full_text("Chat deleted")
+        self.text.set_full_text(tr("Chat deleted"))
         self.text.setToolTip(title)
-        self.setAccessibleName(f"Deleted: {title or 'New chat'}")
+        self.setAccessibleName(tr("Deleted: {title}").format(title=title or tr("New chat")))
         self._timer.start()
         self.show()
 
@@ -235,7 +237,7 @@ class _ListView(QListView):
     def __init__(self) -> None:
         super().__init__()
         set_kind(self, "chats")
-        self.setAccessibleName("Chats")
+        self.setAccessibleName(tr("Chats"))
         self.setMouseTracking(True)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 from app.check import words
 from app.check.check_model import CheckModel, CheckState
 from app.flow_layout import FlowLayout
+from app.language import tr
 from app.notice import ProblemNotice
 from app.pairs.mode_selector import Devices, mode_label
 from app.widgets import label, named, push_button, scrolled, set_kind, set_style_property
@@ -38,37 +39,39 @@ class CheckDialog(QDialog):
 
     def __init__(self, model: CheckModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Check this pair")
+        self.setWindowTitle(tr("Check this pair"))
         self.setMinimumSize(_SMALLEST)
         self._model = model
         self._devices = Devices()
         self._prompts_file: Path | None = None
         self._filled = 0  # of the findings, in the table of prompts
         self.prompts = label("", "muted")
-        self.choose_file = push_button("Own prompts…", "A text file with one prompt a line, or a JSON list of strings")
-        self.built_in = push_button("Built-in prompts", "Ten prompts of several kinds")
+        self.choose_file = push_button(
+            tr("Own prompts…"), tr("A text file with one prompt a line, or a JSON list of strings")
+        )
+        self.built_in = push_button(tr("Built-in prompts"), tr("Ten prompts of several kinds"))
         self.tokens = QSpinBox()
         self.tokens.setRange(1, _MOST_TOKENS)
         self.tokens.setValue(_TOKENS_AT_FIRST)
         self.tokens.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.tokens.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
-        self.tokens.setAccessibleName("Tokens of each answer at most")
-        self.start = push_button("Start", "Check the loaded pair")
+        self.tokens.setAccessibleName(tr("Tokens of each answer at most"))
+        self.start = push_button(tr("Start"), tr("Check the loaded pair"))
         set_kind(self.start, "primary")
-        self.stop = push_button("Stop", "Stop the check; what was found stays")
+        self.stop = push_button(tr("Stop"), tr("Stop the check; what was found stays"))
         set_kind(self.stop, "stop")
-        self.copy = push_button("Copy as text", "Copy all findings, as `mirror-sd check` shows them")
-        self.close_button = push_button("Close", "Back to the chat; a check under way is stopped")
+        self.copy = push_button(tr("Copy as text"), tr("Copy all findings, as `mirror-sd check` shows them"))
+        self.close_button = push_button(tr("Close"), tr("Back to the chat; a check under way is stopped"))
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Progress of the check")
+        self.bar.setAccessibleName(tr("Progress of the check"))
         self.stage = label("", "muted")
         self.summary = label("", "verdict", wraps=True)
-        self.summary.setAccessibleName("Verdict")
+        self.summary.setAccessibleName(tr("Verdict"))
         self.missing = label("", "muted", wraps=True)
         self.notice = ProblemNotice()
-        self.by_prompt = _table("Answers by prompt and mode")
-        self.by_mode = _table("Modes")
+        self.by_prompt = _table(tr("Answers by prompt and mode"))
+        self.by_mode = _table(tr("Modes"))
         self._lay_out()
         self._connect()
         self._show()
@@ -93,7 +96,7 @@ class CheckDialog(QDialog):
 
     def _lay_out(self) -> None:
         choice = FlowLayout()
-        for widget in (self.prompts, self.built_in, self.choose_file, named("Tokens", self.tokens)):
+        for widget in (self.prompts, self.built_in, self.choose_file, named(tr("Tokens"), self.tokens)):
             choice.addWidget(widget)
         course = QHBoxLayout()
         course.setSpacing(8)
@@ -111,7 +114,7 @@ class CheckDialog(QDialog):
         layout = QVBoxLayout(page)
         layout.setContentsMargins(20, 16, 20, 16)
         layout.setSpacing(10)
-        layout.addWidget(label("Check this pair", "title"))
+        layout.addWidget(label(tr("Check this pair"), "title"))
         layout.addWidget(self.summary)
         layout.addLayout(choice)
         layout.addLayout(course)
@@ -138,7 +141,7 @@ class CheckDialog(QDialog):
         self._model.start(lambda: read_prompts(path) if path else FEW_PROMPTS, self.tokens.value())
 
     def _choose_file(self) -> None:
-        dialog = QFileDialog(self, "Prompts", "", "Prompts (*.txt *.json);;All files (*)")
+        dialog = QFileDialog(self, tr("Prompts"), "", tr("Prompts (*.txt *.json);;All files (*)"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda name: self.use_prompts(Path(name)))
@@ -149,13 +152,15 @@ class CheckDialog(QDialog):
     def _show(self) -> None:
         model = self._model
         path = self._prompts_file
-        self.prompts.setText(f"Prompts: {path.name}" if path else f"Prompts: {len(FEW_PROMPTS)} built-in ones")
+        own, built_in = tr("Prompts: {file}"), tr("Prompts: {count} built-in ones")
+        self.prompts.setText(own.format(file=path.name) if path else built_in.format(count=len(FEW_PROMPTS)))
         for widget in (self.built_in, self.choose_file, self.tokens, self.start):
             widget.setEnabled(not model.running)
         self.stop.setEnabled(model.state is CheckState.RUNNING)
         self.copy.setEnabled(model.started is not None)
         text, dress = words.summary(model, self._devices)
-        self.summary.setText(text or (f"Checking {model.request.pair.name}." if model.request else ""))
+        checking = tr("Checking {pair}.").format(pair=model.request.pair.name) if model.request else ""
+        self.summary.setText(text or checking)
         set_style_property(self.summary, "dress", dress)
         self._show_progress()
         started = model.started
@@ -185,7 +190,7 @@ class CheckDialog(QDialog):
             table.setRowCount(0)
             self._filled = 0
             return
-        header = ["Prompt", *(f"{mode_label(mode, self._devices)}, tok/s" for mode in started.modes)]
+        header = [tr("Prompt"), *(f"{mode_label(mode, self._devices)}, tok/s" for mode in started.modes)]
         if not table.rowCount():
             table.setColumnCount(len(header))
             table.setHorizontalHeaderLabels(header)

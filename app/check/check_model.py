@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine import Engine
 from app.engine_turn import EngineTurn
+from app.language import tr
 from app.tasks import Tasks
 from core.activity import working
 from core.check_messages import Check, CheckedPrompt, CheckStarted, Verdict
@@ -62,7 +63,7 @@ class CheckModel(QObject):
         if self.running:
             return
         try:
-            turn = self._engine.take_turn("A check of the pair")
+            turn = self._engine.take_turn(tr("A check of the pair"))
         except MirrorError as error:
             self.failed.emit(error.problem)
             return

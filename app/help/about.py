@@ -82,6 +82,7 @@ def _facts(hello: Hello | None) -> list[str]:
     library = hello.blas.library if hello.blas.name != "Metal" else ""
     return [
         *lines,
-        f"MLX {hello.mlx_version}, {tr('on')} {hello.device}" + (f", {library}" if library else ""),
+        tr("MLX {version}, on {device}").format(version=hello.mlx_version, device=hello.device)
+        + (f", {library}" if library else ""),
         f"ane {hello.ane_version}" + (f" ({', '.join(hello.ane_cpu_features)})" if hello.ane_cpu_features else ""),
     ]

@@ -10,7 +10,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.commands import Command, Section
+from app.commands import SECTION_WORDS, Command, Section
 from app.language import tr
 from app.widgets import label, push_button, set_kind
 from core.settings import SendKey
@@ -37,19 +37,22 @@ class KeySheet(QDialog):
         for section in get_args(Section):
             rows = [(command.text, command.key) for command in commands if command.section == section and command.key]
             if rows:
-                self._add(section, rows)
-        self._add("Writing", _writing_keys(send_key))
-        self._add("Everywhere", [("Next control", "Tab"), ("Previous control", "Shift+Tab"), ("Press it", "Space")])
+                self._add(SECTION_WORDS[section], rows)
+        self._add(tr("Writing"), _writing_keys(send_key))
+        self._add(
+            tr("Everywhere"),
+            [(tr("Next control"), "Tab"), (tr("Previous control"), "Shift+Tab"), (tr("Press it"), "Space")],
+        )
         self._grid.setRowStretch(self._grid.rowCount(), 1)
         self._lay_out(body)
         self.resize(_FIRST_SIZE)
 
     def _add(self, title: str, rows: Iterable[tuple[str, str]]) -> None:
-        self._grid.addWidget(label(tr(title), "strong"), self._grid.rowCount(), 0)
+        self._grid.addWidget(label(title, "strong"), self._grid.rowCount(), 0)
         for text, key in rows:
             row = self._grid.rowCount()
-            name, keys = label(tr(text), "name", wraps=True), label(_native(key), "tag")
-            name.setAccessibleName(f"{tr(text)}: {_native(key)}")
+            name, keys = label(text, "name", wraps=True), label(_native(key), "tag")
+            name.setAccessibleName(f"{text}: {_native(key)}")
             self._grid.addWidget(name, row, 0)
             self._grid.addWidget(keys, row, 1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
@@ -75,8 +78,8 @@ class KeySheet(QDialog):
 
 def _writing_keys(send_key: SendKey) -> list[tuple[str, str]]:
     if send_key == "enter":
-        return [("Send the message", "Return"), ("New line", "Shift+Return")]
-    return [("Send the message", "Ctrl+Return"), ("New line", "Return")]
+        return [(tr("Send the message"), "Return"), (tr("New line"), "Shift+Return")]
+    return [(tr("Send the message"), "Ctrl+Return"), (tr("New line"), "Return")]
 
 
 def _native(key: str) -> str:

@@ -9,15 +9,16 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import assets
+from app.language import tr
 
 _PROGRAM = "mirror-sd"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
-QT = """Qt and PySide6 come under the GNU Lesser General Public License, version 3.
+QT = tr("""Qt and PySide6 come under the GNU Lesser General Public License, version 3.
 
 They are installed beside Mirror SD as separate Python packages (PySide6_Essentials, shiboken6) and are not changed by \
 it: you may replace them by other versions that are compatible. Their source: https://code.qt.io. The licence: \
-https://www.gnu.org/licenses/lgpl-3.0.html."""
+https://www.gnu.org/licenses/lgpl-3.0.html.""")
 
 
 @cache
@@ -25,9 +26,9 @@ def licence_texts() -> dict[str, str]:
     """By title: what a user of the program is to be shown. Read once: it takes some tenths of a second."""
     return {
         "Mirror SD": _own("LICENSE"),
-        "Notices": _own("NOTICE"),
+        tr("Notices"): _own("NOTICE"),
         "Qt": QT,
-        "Python packages": "\n".join(packages()),
+        tr("Python packages"): "\n".join(packages()),
         "Apache License 2.0": assets.path("licences/Apache-2.0.txt").read_text(encoding="utf-8"),
     }
 
@@ -44,7 +45,9 @@ def _own(name: str) -> str:
     except PackageNotFoundError:
         text = None
     checkout = Path(assets.__file__).parents[1] / name
-    return text or (checkout.read_text(encoding="utf-8") if checkout.is_file() else f"{name} is missing.")
+    return text or (
+        checkout.read_text(encoding="utf-8") if checkout.is_file() else tr("{name} is missing.").format(name=name)
+    )
 
 
 def _needed(name: str, seen: set[str]) -> Iterator[Distribution]:
@@ -71,5 +74,5 @@ def _line(found: Distribution) -> str:
     expression = about["License-Expression"] or ""
     classified = [value.split("::")[-1].strip() for value in about.get_all("Classifier") or [] if "License ::" in value]
     first_line = (about["License"] or "").strip().partition("\n")[0][:60]
-    licence = expression or ", ".join(classified) or first_line or "see the package"
+    licence = expression or ", ".join(classified) or first_line or tr("see the package")
     return f"{about['Name']} {found.version}: {licence}"

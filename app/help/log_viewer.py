@@ -18,7 +18,11 @@ from app.widgets import label, push_button, set_kind
 _SMALLEST, _FIRST_SIZE = QSize(560, 360), QSize(860, 580)
 _SHOWN_BYTES = 256 * 1024
 _LOOK_MS = 500
-_LEVELS = {"Everything": (), "Warnings and errors": ("WARNING", "ERROR", "CRITICAL"), "Errors": ("ERROR", "CRITICAL")}
+_LEVELS = {
+    tr("Everything"): (),
+    tr("Warnings and errors"): ("WARNING", "ERROR", "CRITICAL"),
+    tr("Errors"): ("ERROR", "CRITICAL"),
+}
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ (DEBUG|INFO|WARNING|ERROR|CRITICAL) ")
 
 
@@ -33,7 +37,7 @@ class LogViewer(QDialog):
         self._size = -1
         self.level = ComboBox()
         self.level.setAccessibleName(tr("Which lines"))
-        self.level.addItems([tr(words) for words in _LEVELS])
+        self.level.addItems(list(_LEVELS))
         self.level.currentIndexChanged.connect(self._read)
         self.follow = QCheckBox(tr("Follow"))
         self.follow.setToolTip(tr("Go on to new lines as they come"))

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.pairs.custom_row import CustomPair
 from app.widgets import label, push_button, set_kind
 from core.errors import Problem
@@ -27,7 +28,7 @@ def verdict_lines(compatibility: Compatibility) -> str:
     """All verdicts but the good ones, and how many those are."""
     lines = [f"{_MARKS[v.outcome]} {v.sentence}" for v in compatibility.verdicts if v.outcome != "ok"]
     good = sum(v.outcome == "ok" for v in compatibility.verdicts)
-    return "\n".join([*lines, f"✓ {good} checks passed."])
+    return "\n".join([*lines, tr("✓ {count} checks passed.").format(count=good)])
 
 
 class CustomPanel(QFrame):
@@ -40,21 +41,37 @@ class CustomPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_kind(self, "pair-card")
-        self.setAccessibleName("A pair of your own")
-        self.target = _field("Target: a folder, a GGUF file, or owner/name on the hub")
-        self.draft = _field("DFlash draft: a folder, or owner/name on the hub; may stay empty")
-        self.check = push_button("Check", "Tell whether the two fit, or which known drafts fit; nothing is downloaded")
-        self.add = push_button("Add to the list", "Show this pair among the others")
+        self.setAccessibleName(tr("A pair of your own"))
+        self.target = _field(tr("Target: a folder, a GGUF file, or owner/name on the hub"))
+        self.draft = _field(tr("DFlash draft: a folder, or owner/name on the hub; may stay empty"))
+        self.check = push_button(
+            tr("Check"), tr("Tell whether the two fit, or which known drafts fit; nothing is downloaded")
+        )
+        self.add = push_button(tr("Add to the list"), tr("Show this pair among the others"))
         set_kind(self.add, "primary")
         self.headline = label("", "strong", wraps=True)
         self.verdicts = label("", "value", wraps=True)
         self._custom: CustomPair | None = None
         grid = QGridLayout()
         grid.setSpacing(8)
-        for row, (field, name) in enumerate(((self.target, "Target"), (self.draft, "Draft"))):
+        target_folder = self._browse(
+            self.target,
+            tr("Target: choose its folder"),
+            tr("Choose the folder of the target"),
+            tr("Choose the target's folder"),
+        )
+        draft_folder = self._browse(
+            self.draft,
+            tr("Draft: choose its folder"),
+            tr("Choose the folder of the draft"),
+            tr("Choose the draft's folder"),
+        )
+        for row, (field, name, browse) in enumerate(
+            ((self.target, tr("Target"), target_folder), (self.draft, tr("Draft"), draft_folder))
+        ):
             grid.addWidget(label(name, "strong"), row, 0)
             grid.addWidget(field, row, 1)
-            grid.addWidget(self._browse(field, name), row, 2)
+            grid.addWidget(browse, row, 2)
         buttons = QHBoxLayout()
         buttons.addWidget(self.check)
         buttons.addWidget(self.add)
@@ -78,15 +95,15 @@ class CustomPanel(QFrame):
             field.textEdited.connect(lambda _text: self._tell("", ""))
         self.add.clicked.connect(self._add)
 
-    def _browse(self, field: QLineEdit, name: str) -> QPushButton:
+    def _browse(self, field: QLineEdit, title: str, tip: str, name: str) -> QPushButton:
         def choose() -> None:
-            folder = QFileDialog.getExistingDirectory(self, f"{name}: choose its folder")
+            folder = QFileDialog.getExistingDirectory(self, title)
             if folder:
                 field.setText(folder)
                 self._tell("", "")
 
-        button = push_button("Folder …", f"Choose the folder of the {name.lower()}")
-        button.setAccessibleName(f"Choose the {name.lower()}'s folder")
+        button = push_button(tr("Folder …"), tip)
+        button.setAccessibleName(name)
         button.clicked.connect(choose)
         return button
 
@@ -101,7 +118,7 @@ class CustomPanel(QFrame):
             self._tell_fitting(outcome)
             return
         self._tell(
-            "This pair can be run." if compatibility.runs else "This pair cannot be run.",
+            tr("This pair can be run.") if compatibility.runs else tr("This pair cannot be run."),
             verdict_lines(compatibility),
             outcome if compatibility.runs else None,
         )
@@ -110,13 +127,17 @@ class CustomPanel(QFrame):
         """Which known drafts there are for a target that was named alone."""
         runs, fitting = outcome.inspection.compatibility.runs, outcome.inspection.fitting
         usable = [fit for fit in fitting if fit.runs]
-        headline = "This target can be run." if runs else "This target cannot be run."
-        if runs:
-            headline += " These known drafts have its numbers:" if usable else " No known draft has its numbers."
+        if not runs:
+            headline = tr("This target cannot be run.")
+        elif usable:
+            headline = tr("This target can be run. These known drafts have its numbers:")
+        else:
+            headline = tr("This target can be run. No known draft has its numbers.")
         self._tell(headline, verdict_lines(outcome.inspection.compatibility))
         for fit in usable if runs else ():
-            made = "made for it" if fit.made_for else "made for another target"
-            button = push_button(f"{fit.draft} ({made})", f"Name {fit.draft} as the draft and check the pair")
+            text = tr("{draft} (made for it)") if fit.made_for else tr("{draft} (made for another target)")
+            tip = tr("Name {draft} as the draft and check the pair")
+            button = push_button(text.format(draft=fit.draft), tip.format(draft=fit.draft))
             button.clicked.connect(lambda _checked=False, draft=fit.draft: self.name(self.target.text(), draft))
             self.fitting.addWidget(button)
 
@@ -127,7 +148,7 @@ class CustomPanel(QFrame):
         self._check()
 
     def _check(self) -> None:
-        self._tell("Reading configs and headers …", "")
+        self._tell(tr("Reading configs and headers …"), "")
         self.check.setEnabled(False)
         self.check_wanted.emit(self.target.text(), self.draft.text())
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.language import tr
 from core.hub.settings import HubSettings
 from core.pairs import demo_draft, demo_pair
 from core.pairs.catalog import Catalog
@@ -68,7 +69,7 @@ def custom_row(pair: CustomPair, found: Iterable[FoundModel]) -> PairRow:
         id=pair.id,
         name=f"{_short(pair.target)} + {_short(pair.draft) if pair.draft else 'no draft'}",
         precision=facts.get("precision", ""),
-        good_at="Your own choice.",
+        good_at=tr("Your own choice."),
         target_repo=None if os.path.exists(pair.target) else pair.target,
         target_revision="main",
         target_file=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.pairs import words
 from app.pairs.downloads import PairProgress
 from app.widgets import label, push_button, set_style_property
@@ -32,15 +33,21 @@ class DownloadRow(QWidget):
         self.problem = label("", "muted", wraps=True)
         self.files = label("", "muted", wraps=True)
         self.files.hide()
-        self.pause = push_button("Pause", f"Pause the download of {name}", self.pause_wanted)
-        self.resume = push_button("Resume", f"Go on with the download of {name}", self.resume_wanted)
-        self.retry = push_button("Try again", f"Try the download of {name} again", self.resume_wanted)
-        self.cancel = push_button("Cancel", f"Cancel the download of {name}")
-        self.keep = push_button("Keep what arrived", "Cancel, and keep what has arrived for later")
-        self.delete = push_button("Delete what arrived", "Cancel, and delete what has arrived")
-        self.go_on = push_button("Do not cancel", f"Leave the download of {name} as it is")
-        self.dismiss = push_button("Dismiss", f"Leave the failed download of {name}", self.dismissed)
-        self.show_files = push_button("Files", f"Show the files of {name}")
+        self.pause = push_button(tr("Pause"), tr("Pause the download of {pair}").format(pair=name), self.pause_wanted)
+        self.resume = push_button(
+            tr("Resume"), tr("Go on with the download of {pair}").format(pair=name), self.resume_wanted
+        )
+        self.retry = push_button(
+            tr("Try again"), tr("Try the download of {pair} again").format(pair=name), self.resume_wanted
+        )
+        self.cancel = push_button(tr("Cancel"), tr("Cancel the download of {pair}").format(pair=name))
+        self.keep = push_button(tr("Keep what arrived"), tr("Cancel, and keep what has arrived for later"))
+        self.delete = push_button(tr("Delete what arrived"), tr("Cancel, and delete what has arrived"))
+        self.go_on = push_button(tr("Do not cancel"), tr("Leave the download of {pair} as it is").format(pair=name))
+        self.dismiss = push_button(
+            tr("Dismiss"), tr("Leave the failed download of {pair}").format(pair=name), self.dismissed
+        )
+        self.show_files = push_button(tr("Files"), tr("Show the files of {pair}").format(pair=name))
         self._connect()
         self._lay_out()
         self._asking = False
@@ -79,14 +86,15 @@ class DownloadRow(QWidget):
         self.bar.setValue(int(_BAR_STEPS * share))
         set_style_property(self.bar, "failed", progress.state == "failed")
         line = words.progress_line(progress)
-        self.bar.setAccessibleName(f"Download of {self._name}: {progress.percent} %, {line}")
+        spoken = tr("Download of {pair}: {percent} %, {progress}")
+        self.bar.setAccessibleName(spoken.format(pair=self._name, percent=progress.percent, progress=line))
         self.status.setText(line)
         problem = progress.problem
         self.problem.setText(" ".join(part for part in (problem.sentence, problem.hint) if part) if problem else "")
         self.problem.setVisible(problem is not None)
         files = progress.files
         verified = sum(file.state == "done" for file in files)
-        self.show_files.setText(f"Files: {verified} of {len(files)} verified")
+        self.show_files.setText(tr("Files: {verified} of {files} verified").format(verified=verified, files=len(files)))
         self.files.setText("\n".join(words.file_line(file) for file in files))
         self._show_buttons()
 

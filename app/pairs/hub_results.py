@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.pairs.hub_search import HubResults
 from app.widgets import label, push_button
 from core.pairs.candidates import Candidate
@@ -18,7 +19,7 @@ class HubResultList(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.title = label("At the hub", "strong")
+        self.title = label(tr("At the hub"), "strong")
         self.state = label("", "muted", wraps=True)
         self.rows: list[QWidget] = []
         self._layout = QVBoxLayout(self)
@@ -49,7 +50,7 @@ class HubResultList(QWidget):
         texts.setSpacing(2)
         greyed = candidate.role == "none"
         texts.addWidget(label(candidate.repo, "muted" if greyed else "value", wraps=True))
-        gated = " Its owner gives access on request." if candidate.gated else ""
+        gated = " " + tr("Its owner gives access on request.") if candidate.gated else ""
         texts.addWidget(label(candidate.sentence + gated, "reason" if greyed else "muted", wraps=True))
         layout.addLayout(texts, 1)
         if not greyed:
@@ -59,9 +60,15 @@ class HubResultList(QWidget):
     def _button(self, candidate: Candidate) -> QPushButton:
         is_target = candidate.role == "target"
         target, draft = (candidate.repo, candidate.partner) if is_target else (candidate.partner, candidate.repo)
-        text = "As a pair …" if candidate.partner else "As target …" if is_target else "As draft …"
-        button = push_button(text, f"Name {candidate.repo} for a pair of your own; nothing is downloaded yet")
-        button.setAccessibleName(f"{candidate.repo}: {text.rstrip(' …').lower()}")
+        if candidate.partner:
+            text, name = tr("As a pair …"), tr("{model}: as a pair")
+        elif is_target:
+            text, name = tr("As target …"), tr("{model}: as target")
+        else:
+            text, name = tr("As draft …"), tr("{model}: as draft")
+        tip = tr("Name {model} for a pair of your own; nothing is downloaded yet")
+        button = push_button(text, tip.format(model=candidate.repo))
+        button.setAccessibleName(name.format(model=candidate.repo))
         button.clicked.connect(lambda: self.named.emit(target, draft))
         return button
 
@@ -69,10 +76,11 @@ class HubResultList(QWidget):
 def _state(results: HubResults) -> str:
     if results.problem is not None:
         if results.problem.kind == "HubOffline":
-            return "Offline mode is on: only the catalog and this disk were searched."
-        return f"The hub was not searched: {results.problem.sentence} {results.problem.hint}"
+            return tr("Offline mode is on: only the catalog and this disk were searched.")
+        text = tr("The hub was not searched: {problem} {hint}")
+        return text.format(problem=results.problem.sentence, hint=results.problem.hint)
     if results.state == "searching":
-        return "Searching …"
+        return tr("Searching …")
     if results.state == "found" and not results.candidates:
-        return f"The hub has no further model for “{results.text}”."
+        return tr("The hub has no further model for “{search}”.").format(search=results.text)
     return ""

@@ -9,6 +9,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.language import tr
 from app.tasks import Tasks
 from core.errors import InternalError, MirrorError, Problem
 from core.hub.search import search_models
@@ -84,7 +85,8 @@ class HubSearch(QObject):
         except MirrorError as error:
             self._put(HubResults(text, "failed", problem=error.problem))
         except Exception as error:
-            problem = InternalError("The search met a defect of this program.", "Try again.", repr(error)).problem
+            sentence = tr("The search met a defect of this program.")
+            problem = InternalError(sentence, tr("Try again."), repr(error)).problem
             self._put(HubResults(text, "failed", problem=problem))
             raise
         else:

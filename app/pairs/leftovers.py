@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.language import tr, trn
 from app.tasks import Tasks
 from app.widgets import label, push_button, set_kind
 from core.errors import InternalError, MirrorError
@@ -51,8 +52,8 @@ class Leftovers(QObject):
         except MirrorError as error:
             self.problem_met.emit(error.problem)
         except OSError as error:
-            sentence = "What downloads left behind could not be deleted."
-            self.problem_met.emit(InternalError(sentence, "Check the folder's permissions.", repr(error)).problem)
+            sentence = tr("What downloads left behind could not be deleted.")
+            self.problem_met.emit(InternalError(sentence, tr("Check the folder's permissions."), repr(error)).problem)
         self.found = await asyncio.to_thread(find_leftovers, self._cache())
         self.changed.emit()
 
@@ -66,12 +67,12 @@ class LeftoversRow(QWidget):
         self.text = label("", "value", wraps=True)
         self.details = label("", "muted", wraps=True)
         self.details.hide()
-        self.show_details = push_button("Show", "Show what each of them is")
+        self.show_details = push_button(tr("Show"), tr("Show what each of them is"))
         self.show_details.setCheckable(True)
-        self.delete = push_button("Delete …", "See what deleting unfinished downloads frees, then decide")
-        self.agree = push_button("Delete", "Delete unfinished downloads")
+        self.delete = push_button(tr("Delete …"), tr("See what deleting unfinished downloads frees, then decide"))
+        self.agree = push_button(tr("Delete"), tr("Delete unfinished downloads"))
         set_kind(self.agree, "stop")
-        self.keep = push_button("Keep them", "Leave unfinished downloads as they are")
+        self.keep = push_button(tr("Keep them"), tr("Leave unfinished downloads as they are"))
         line = QHBoxLayout()
         line.setSpacing(8)
         line.addWidget(self.text, 1)
@@ -92,17 +93,22 @@ class LeftoversRow(QWidget):
         found = self._leftovers.found
         self.setVisible(bool(found))
         total = size(sum(each.bytes for each in found))
-        self.agree.setText(f"Delete and free {total}")
+        self.agree.setText(tr("Delete and free {size}").format(size=total))
         self.details.setText("\n".join(_line(each) for each in found[:_MOST_SHOWN]))
         self._ask(False)
 
     def _ask(self, asking: bool) -> None:
         found = self._leftovers.found
         ours = sum(each.made_by == "Mirror SD" for each in found)
-        summary = f"Unfinished downloads: {len(found)}, {size(sum(each.bytes for each in found))} in all"
         if asking and ours:
-            summary += f". {ours} would go on where they stopped; deleted, they begin anew."
-        self.text.setText(summary)
+            summary = tr(
+                "Unfinished downloads: {count}, {size} in all. "
+                "{ours} would go on where they stopped; deleted, they begin anew."
+            )
+        else:
+            summary = tr("Unfinished downloads: {count}, {size} in all")
+        total = size(sum(each.bytes for each in found))
+        self.text.setText(summary.format(count=len(found), size=total, ours=ours))
         self.delete.setVisible(not asking)
         self.agree.setVisible(asking)
         self.keep.setVisible(asking)
@@ -116,5 +122,7 @@ class LeftoversRow(QWidget):
 
 def _line(leftover: Leftover) -> str:
     days = round(leftover.age_s / _DAY_S)
-    age = "today" if days == 0 else f"{days} {'day' if days == 1 else 'days'} old"
-    return f"{leftover.repo}: {size(leftover.bytes)}, by {leftover.made_by}, {age}"
+    age = tr("today") if days == 0 else trn("{days} day old", "{days} days old", days).format(days=days)
+    program = tr("another program") if leftover.made_by == "another program" else leftover.made_by
+    text = tr("{model}: {size}, by {program}, {age}")
+    return text.format(model=leftover.repo, size=size(leftover.bytes), program=program, age=age)

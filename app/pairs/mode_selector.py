@@ -9,6 +9,7 @@ from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QWidget
 
 from app.combo_box import ComboBox
+from app.language import tr
 from core.protocol import MODES, Loaded, Mode
 
 _LIST_MARGIN_PX = 32
@@ -30,12 +31,12 @@ class Devices:
 def mode_label(mode: Mode, devices: Devices) -> str:
     """A mode in words. The MLX draft runs where MLX runs, which is not always a GPU."""
     labels: dict[Mode, str] = {
-        "auto": "Auto",
-        "plain": "Plain decoding",
-        "gpu": "GPU draft" if devices.on_gpu else "CPU draft",
-        "ane": "Neural Engine draft" if devices.programs_on == "Neural Engine" else "Compiled draft",
-        "mirror": "Mirror",
-        "lookup": "Prompt lookup",
+        "auto": tr("Auto"),
+        "plain": tr("Plain decoding"),
+        "gpu": tr("GPU draft") if devices.on_gpu else tr("CPU draft"),
+        "ane": tr("Neural Engine draft") if devices.programs_on == "Neural Engine" else tr("Compiled draft"),
+        "mirror": tr("Mirror"),
+        "lookup": tr("Prompt lookup"),
     }
     return labels[mode]
 
@@ -50,7 +51,7 @@ class ModeSelector(ComboBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Decoding mode")
+        self.setAccessibleName(tr("Decoding mode"))
         self.setSizeAdjustPolicy(ComboBox.SizeAdjustPolicy.AdjustToContents)  # the hint below follows the texts
         self._loaded: Loaded | None = None
         self._simple = False
@@ -119,7 +120,7 @@ class ModeSelector(ComboBox):
                 self._grey(index, reason)
                 reasons.append(f"{name}: {reason}")
         self.setCurrentIndex(self._modes.index(self._chosen) if self._can(self._chosen) else self._instead())
-        tip = "\n".join(("How the next answer is decoded (Ctrl+Shift+M)", *reasons))
+        tip = "\n".join((tr("How the next answer is decoded (Ctrl+Shift+M)"), *reasons))
         self.setToolTip(tip)
         self.setAccessibleDescription(tip)
         self.updateGeometry()
@@ -153,7 +154,7 @@ def why_missing(mode: Mode, loaded: Loaded) -> str:
     for missing in loaded.missing:
         if missing.mode == mode:
             return missing.reason
-    return "This pair does not have this mode." if loaded.block_size else "This pair has no draft."
+    return tr("This pair does not have this mode.") if loaded.block_size else tr("This pair has no draft.")
 
 
 def _shortened(reason: str) -> str:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QWidget
 
 from app.engine import PairState, PairStatus
+from app.language import tr
 from app.theme import colors, scaled
 from app.widgets import ElidedLabel, set_kind
 
@@ -18,15 +19,21 @@ _DOT_COLORS = {
     PairState.READY: "good",
     PairState.FAILED: "bad",
 }
+_STATE_WORDS = {
+    PairState.NOT_READY: tr("not ready"),
+    PairState.LOADING: tr("loading"),
+    PairState.READY: tr("ready"),
+    PairState.FAILED: tr("failed"),
+}
 
 
 def state_text(status: PairStatus) -> str:
     """The state in words: `loading 40 %`, `failed: The draft is damaged.`"""
-    if status.state is PairState.LOADING:
-        return "loading" if status.percent is None else f"loading {status.percent} %"
+    if status.state is PairState.LOADING and status.percent is not None:
+        return tr("loading {percent} %").format(percent=status.percent)
     if status.state is PairState.FAILED and status.problem:
-        return f"failed: {status.problem.sentence}"
-    return status.state.value
+        return tr("failed: {problem}").format(problem=status.problem.sentence)
+    return _STATE_WORDS[status.state]
 
 
 class PairButton(QPushButton):
@@ -67,11 +74,11 @@ class PairButton(QPushButton):
     def show_status(self, status: PairStatus) -> None:
         """Show the pair's state."""
         self._status = status
-        self._name.set_full_text(status.name or "No pair")
+        self._name.set_full_text(status.name or tr("No pair"))
         self._dot.set_color(_DOT_COLORS[status.state])
         text = "  ·  ".join(part for part in (state_text(status), self._downloads) if part)
         self._state.set_full_text(text)
-        self.setAccessibleName(f"Pair {self._name.full_text()}, {text}")
+        self.setAccessibleName(tr("Pair {pair}, {state}").format(pair=self._name.full_text(), state=text))
         self.setToolTip("\n".join(part for part in self._details() if part))
         self.updateGeometry()
         self._fit()
@@ -103,17 +110,22 @@ class PairButton(QPushButton):
         status = self._status
         lines = [self._name.full_text(), status.stage]
         if status.left_s is not None:
-            lines.append(f"about {status.left_s:.0f} s left, by earlier times")
+            lines.append(tr("about {seconds:.0f} s left, by earlier times").format(seconds=status.left_s))
         if status.problem:
             lines += [status.problem.sentence, status.problem.hint]
         if status.loaded:
-            draft = f"block of {status.loaded.block_size}" if status.loaded.block_size else "no draft"
-            lines.append(f"{draft}, context of {status.loaded.context_length:,} tokens")
-            lines.append(f"loaded in {status.loaded.load_s:.1f} s")
+            block, context = status.loaded.block_size, status.loaded.context_length
+            with_draft = tr("block of {block}, context of {context:,} tokens")
+            alone = tr("no draft, context of {context:,} tokens")
+            lines.append((with_draft if block else alone).format(block=block, context=context))
+            lines.append(tr("loaded in {seconds:.1f} s").format(seconds=status.loaded.load_s))
             if status.loaded.programs_on:
-                lines.append(f"the draft's programs run on: {status.loaded.programs_on}")
+                lines.append(tr("the draft's programs run on: {device}").format(device=status.loaded.programs_on))
                 lines.append(status.loaded.programs_origin)
-            lines += [f"{missing.mode} is not there: {missing.reason}" for missing in status.loaded.missing]
+            lines += [
+                tr("{mode} is not there: {reason}").format(mode=missing.mode, reason=missing.reason)
+                for missing in status.loaded.missing
+            ]
         return lines
 
     def _open_menu(self) -> None:
@@ -123,13 +135,13 @@ class PairButton(QPushButton):
             if text:
                 menu.addAction(text).setEnabled(False)
         menu.addSeparator()
-        menu.addAction("Choose a pair …", self.choice_requested.emit)
+        menu.addAction(tr("Choose a pair …"), self.choice_requested.emit)
         if self._status.state is PairState.READY:
-            menu.addAction("Free its memory", self.unload_requested.emit)
+            menu.addAction(tr("Free its memory"), self.unload_requested.emit)
         elif self._status.state is PairState.LOADING:
-            menu.addAction("Stop loading", self.stop_requested.emit)
+            menu.addAction(tr("Stop loading"), self.stop_requested.emit)
         else:
-            menu.addAction("Load", self.load_requested.emit)
+            menu.addAction(tr("Load"), self.load_requested.emit)
         menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
 

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.pairs import words
 from app.pairs.cards import Card
 from app.pairs.download_row import DownloadRow
@@ -23,9 +24,9 @@ from core.hub.progress import ENDED
 from core.units import size
 
 _WAITING = {
-    "planning": "Asking the hub what would be downloaded …",
-    "measuring": "Looking at what would become free …",
-    "removing": "Deleting …",
+    "planning": tr("Asking the hub what would be downloaded …"),
+    "measuring": tr("Looking at what would become free …"),
+    "removing": tr("Deleting …"),
 }
 
 
@@ -42,7 +43,7 @@ class PairCard(QFrame):
         name = f"{card.row.name} {card.row.precision}"
         self.name = label(card.row.name, "strong", wraps=True)
         self.precision = label(card.row.precision, "muted")
-        self.recommended = label("recommended for this machine", "tag")
+        self.recommended = label(tr("recommended for this machine"), "tag")
         self.badge = label("", "tag")
         self.good_at = label(card.row.good_at, "value", wraps=True)
         self.facts = label("", "muted", wraps=True)
@@ -59,19 +60,23 @@ class PairCard(QFrame):
         self.show_card(card)
 
     def _make_buttons(self, name: str) -> None:
-        self.use = push_button("Use this pair", f"Load {name}; the chat stays")
-        self.get = push_button("Download …", f"See what a download of {name} needs, then decide")
-        self.agree = push_button("Download", f"Download {name}")
-        self.load = push_button("Prepare and use", f"Prepare and load {name}; the chat stays")
-        self.check = QCheckBox("Then compare some answers with plain decoding")
-        self.check.setToolTip("Two short prompts in every mode; it can be skipped at any time")
-        self.remove = push_button("Delete", f"Delete {name} from the disk")
+        self.use = push_button(tr("Use this pair"), tr("Load {pair}; the chat stays").format(pair=name))
+        self.get = push_button(
+            tr("Download …"), tr("See what a download of {pair} needs, then decide").format(pair=name)
+        )
+        self.agree = push_button(tr("Download"), tr("Download {pair}").format(pair=name))
+        self.load = push_button(tr("Prepare and use"), tr("Prepare and load {pair}; the chat stays").format(pair=name))
+        self.check = QCheckBox(tr("Then compare some answers with plain decoding"))
+        self.check.setToolTip(tr("Two short prompts in every mode; it can be skipped at any time"))
+        self.remove = push_button(tr("Delete"), tr("Delete {pair} from the disk").format(pair=name))
         for button in (self.use, self.agree, self.load):
             set_kind(button, "primary")
         set_kind(self.remove, "stop")
-        self.delete = push_button("Delete …", f"See what deleting {name} would free, then decide")
-        self.dismiss = push_button("Not now", f"Leave {name} as it is")
-        self.more = push_button("Memory", f"Show the memory that {name} needs, as a sum")
+        self.delete = push_button(
+            tr("Delete …"), tr("See what deleting {pair} would free, then decide").format(pair=name)
+        )
+        self.dismiss = push_button(tr("Not now"), tr("Leave {pair} as it is").format(pair=name))
+        self.more = push_button(tr("Memory"), tr("Show the memory that {pair} needs, as a sum").format(pair=name))
         self.more.setCheckable(True)
 
     def _lay_out(self) -> None:
@@ -148,7 +153,8 @@ class PairCard(QFrame):
         if focused is not None and has_focus and (card.step != self._step or not focused.isVisible()):
             self._take_focus(card)
         self._step = card.step
-        self.setAccessibleName(f"{card.row.name} {card.row.precision}, {words.badge(card) or 'not downloaded'}")
+        state = words.badge(card) or tr("not downloaded")
+        self.setAccessibleName(f"{card.row.name} {card.row.precision}, {state}")
 
     def _take_focus(self, card: Card) -> None:
         """To the button that goes on from here; not to the one that deletes."""
@@ -164,23 +170,25 @@ class PairCard(QFrame):
         free = not card.step and not waits and card.progress is None
         self.use.setVisible(free and runs and ready)
         self.use.setEnabled(not card.loaded)
-        self.use.setText("Loaded" if card.loaded else "Use this pair" if card.fits else "Load anyway")
+        self.use.setText(tr("Loaded") if card.loaded else tr("Use this pair") if card.fits else tr("Load anyway"))
         self.get.setVisible(free and runs and not ready)
         here = card.row.state != "not downloaded" or not card.row.download_bytes
-        self.get.setText("Download …" if here else f"Download {size(card.row.download_bytes)} …")
+        whole = size(card.row.download_bytes)
+        self.get.setText(tr("Download …") if here else tr("Download {size} …").format(size=whole))
         self.delete.setVisible(free and card.removable and not card.loaded)
         self.agree.setVisible(card.step == "consent")
-        self.agree.setText(f"Download {size(sum(plan.bytes_to_fetch for plan in card.plans))}")
+        to_fetch = size(sum(plan.bytes_to_fetch for plan in card.plans))
+        self.agree.setText(tr("Download {size}").format(size=to_fetch))
         self.agree.setEnabled(_has_room(card))
         self.load.setVisible(card.step == "load")
-        self.load.setText("Prepare and use" if card.fits else "Load anyway")
+        self.load.setText(tr("Prepare and use") if card.fits else tr("Load anyway"))
         self.check.setVisible(card.step == "load" and card.row.draft_path is not None)
         self.remove.setVisible(card.step == "removal")
-        self.remove.setText(f"Delete and free {size(words.freed_bytes(card))}")
+        self.remove.setText(tr("Delete and free {size}").format(size=size(words.freed_bytes(card))))
         self.dismiss.setVisible(
             card.step in ("planning", "consent", "load", "measuring", "removal") or card.problem is not None
         )
-        self.dismiss.setText("Dismiss" if card.problem else "Not now")
+        self.dismiss.setText(tr("Dismiss") if card.problem else tr("Not now"))
 
 
 def _question(card: Card) -> str:

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
 from app.notice import ProblemNotice
 from app.pairs import words
 from app.pairs.cards import Filter
@@ -45,21 +46,23 @@ class PairPicker(QDialog):
 
     def __init__(self, model: PickerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Pairs")
+        self.setWindowTitle(tr("Pairs"))
         self.setMinimumSize(_SMALLEST)
         self._model = model
         self._first_run = False
         self._cards: dict[str, PairCard] = {}
         self._others: list[QWidget] = []
-        self.headline = label("Choose a pair", "title")
+        self.headline = label(tr("Choose a pair"), "title")
         self.advice = label("", "muted", wraps=True)
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search the catalog, this disk and the hub")
-        self.search.setAccessibleName("Search the catalog, this disk and the hub")
+        self.search.setPlaceholderText(tr("Search the catalog, this disk and the hub"))
+        self.search.setAccessibleName(tr("Search the catalog, this disk and the hub"))
         self.search.setClearButtonEnabled(True)
-        self.fitting = QCheckBox("Fits this machine")
-        self.downloaded = QCheckBox("Downloaded")
-        self.own = push_button("A pair of your own", "Name a target, and a draft if there is one, by folder or hub id")
+        self.fitting = QCheckBox(tr("Fits this machine"))
+        self.downloaded = QCheckBox(tr("Downloaded"))
+        self.own = push_button(
+            tr("A pair of your own"), tr("Name a target, and a draft if there is one, by folder or hub id")
+        )
         self.own.setCheckable(True)
         self.custom = CustomPanel()
         self.custom.hide()
@@ -70,7 +73,7 @@ class PairPicker(QDialog):
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.preparation = PreparationPanel()
         self._chose = False  # here, what is prepared now
-        self.close_button = push_button("Close", "Back to the chat; downloads go on")
+        self.close_button = push_button(tr("Close"), tr("Back to the chat; downloads go on"))
         self._making = QTimer(self)  # of cards
         self._making.setSingleShot(True)
         self._making.setInterval(_PAUSE_MS)
@@ -95,7 +98,7 @@ class PairPicker(QDialog):
         self._list.setSpacing(10)
         self._list.addWidget(self.custom)
         self._list.addWidget(self.empty)
-        self._others_title = label("Other models on this disk", "strong")
+        self._others_title = label(tr("Other models on this disk"), "strong")
         self._list.addWidget(self._others_title)
         self._list.addWidget(self.hub_results)
         self._list.addWidget(self.leftovers)
@@ -146,7 +149,7 @@ class PairPicker(QDialog):
     def open_now(self, first_run: bool = False) -> None:
         """Show what the disk holds now; `first_run`: there is no pair to chat with yet."""
         self._first_run = first_run
-        self.headline.setText("Choose a pair to begin" if first_run else "Choose a pair")
+        self.headline.setText(tr("Choose a pair to begin") if first_run else tr("Choose a pair"))
         self._show_advice()
         self._read()
         self.show()
@@ -223,13 +226,14 @@ class PairPicker(QDialog):
 
     def _show_empty(self) -> None:
         if self._model.reading:
-            text = "Looking for models on this disk …"
+            text = tr("Looking for models on this disk …")
         elif self._model.shown() or self._model.other_models() or self._model.hub_search.results.candidates:
             text = ""
         elif self.downloaded.isChecked() and not self.search.text():
-            text = "No pair is on this disk yet. Turn “Downloaded” off to see those that can be downloaded."
+            text = tr("No pair is on this disk yet. Turn “Downloaded” off to see those that can be downloaded.")
         else:
-            text = f"The catalog and this disk have nothing for “{self.search.text()}”."
+            nothing = tr("The catalog and this disk have nothing for “{search}”.")
+            text = nothing.format(search=self.search.text())
         self.empty.setText(text)
         self.empty.setVisible(bool(text))
 
@@ -248,9 +252,11 @@ class PairPicker(QDialog):
         row = QWidget()
         layout = QHBoxLayout(row)
         layout.setContentsMargins(16, 0, 16, 0)
-        name: QLabel = label(f"{found.name}, kept by {found.program}", "value", wraps=True)
-        button: QPushButton = push_button("As target …", f"Name {found.name} as the target of a pair of your own")
-        button.setAccessibleName(f"{found.name} as target")
+        text = tr("{model}, kept by {program}").format(model=found.name, program=found.program)
+        name: QLabel = label(text, "value", wraps=True)
+        tip = tr("Name {model} as the target of a pair of your own").format(model=found.name)
+        button: QPushButton = push_button(tr("As target …"), tip)
+        button.setAccessibleName(tr("{model} as target").format(model=found.name))
         button.clicked.connect(lambda: self._name_target(found.path))
         layout.addWidget(name, 1)
         layout.addWidget(button)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
+from app.language import tr
 from app.pairs.cards import Card, Filter, Step, rank
 from app.pairs.custom_row import CustomPair, custom_row, inspect_custom
 from app.pairs.downloads import Downloads, PairProgress
@@ -134,8 +135,8 @@ class PickerModel(QObject):
             self.problem_met.emit(error.problem)
             return
         except OSError as error:
-            sentence = "The models on this machine could not be listed."
-            self.problem_met.emit(InternalError(sentence, "Try again.", repr(error)).problem)
+            sentence = tr("The models on this machine could not be listed.")
+            self.problem_met.emit(InternalError(sentence, tr("Try again."), repr(error)).problem)
             return
         finally:
             self._reading = None
@@ -236,12 +237,13 @@ class PickerModel(QObject):
 
     async def _measure(self, card: Card) -> Card:
         if card.loaded:
-            raise BadRequest(f"{card.row.name} is loaded.", "Free its memory or choose another pair first.")
+            sentence = tr("{pair} is loaded.").format(pair=card.row.name)
+            raise BadRequest(sentence, tr("Free its memory or choose another pair first."))
         repos = self._own_repos(card.row)
         if not repos:
             raise BadRequest(
-                f"{card.row.name} was not downloaded here: another program or folder keeps it.",
-                "Remove it there.",
+                tr("{pair} was not downloaded here: another program or folder keeps it.").format(pair=card.row.name),
+                tr("Remove it there."),
                 f"{card.row.target_path} {card.row.draft_path}",
             )
         cache = self._sources.hub.cache_dir
@@ -304,7 +306,7 @@ class PickerModel(QObject):
         listing = self._listing
         try:
             if listing is None or not target:
-                raise BadRequest("Name a target.", "It is a folder, a GGUF file, or a hub id: owner/name.")
+                raise BadRequest(tr("Name a target."), tr("It is a folder, a GGUF file, or a hub id: owner/name."))
             hub, limits = self._sources.hub, self._sources.limits
             custom = await asyncio.to_thread(inspect_custom, target, draft, listing.catalog, listing.found, hub, limits)
         except MirrorError as error:
@@ -339,7 +341,8 @@ class PickerModel(QObject):
         except MirrorError as error:
             self._settle(pair, card.step, Card(card.row, problem=error.problem))
         except Exception as error:
-            problem = InternalError("Something went wrong in the window.", "Try again.", repr(error)).problem
+            sentence = tr("Something went wrong in the window.")
+            problem = InternalError(sentence, tr("Try again."), repr(error)).problem
             self._settle(pair, card.step, Card(card.row, problem=problem))
             raise
         else:
@@ -365,5 +368,6 @@ class PickerModel(QObject):
 
 def _on_hub(repo: str | None, name: str) -> str:
     if repo is None:
-        raise BadRequest(f"{name} cannot be downloaded from the hub.", "It was in a folder that is not there any more.")
+        sentence = tr("{pair} cannot be downloaded from the hub.").format(pair=name)
+        raise BadRequest(sentence, tr("It was in a folder that is not there any more."))
     return repo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.check.words import MODE_HEADER, mode_cells
+from app.language import tr
 from app.pairs.mode_selector import Devices, mode_label
 from app.stats.words import MISSING
 from core.check_messages import Verdict
@@ -18,7 +19,7 @@ class PreparationLog:
         self.name = name
         """The pair's."""
         self.share = 0.0
-        self.words = "starting the engine"
+        self.words = tr("starting the engine")
         """The stage that is under way."""
         self.elapsed_s = 0.0
         """When the last event was sent."""
@@ -61,7 +62,8 @@ def outcome_lines(loaded: Loaded, devices: Devices) -> list[str]:
     """What the user should know of a pair that is ready; empty where all is as it should be."""
     lines = []
     if reasons := dict.fromkeys(missing.reason for missing in loaded.missing):
-        lines.append(f"The draft runs without its prepared programs: {' '.join(reasons)}")
+        text = tr("The draft runs without its prepared programs: {reasons}")
+        lines.append(text.format(reasons=" ".join(reasons)))
     if loaded.verdict is not None:
         lines += _check_lines(loaded.verdict, devices)
     return lines
@@ -70,7 +72,8 @@ def outcome_lines(loaded: Loaded, devices: Devices) -> list[str]:
 def _check_lines(verdict: Verdict, devices: Devices) -> list[str]:
     """What the check's own window shows: the verdict, and its table, a line for each mode."""
     sentence = verdict_sentence(verdict, lambda mode: mode_label(mode, devices))
-    lines = [f"Checked: {sentence}" + ("" if verdict.lossless else " Use another mode.")]
+    text = tr("Checked: {verdict}") if verdict.lossless else tr("Checked: {verdict} Use another mode.")
+    lines = [text.format(verdict=sentence)]
     for each in verdict.modes:
         label, *cells = mode_cells(each, verdict.modes[0].tokens_per_second, devices)
         told = zip(MODE_HEADER[1:], cells, strict=True)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.engine import PairState, PairStatus
+from app.language import tr
 from app.pairs.mode_selector import Devices
 from app.pairs.preparation import PreparationLog, outcome_lines
 from app.widgets import label, push_button, set_kind, set_style_property
@@ -16,7 +17,7 @@ from core.units import clock
 
 _BAR_STEPS = 1000
 _TICK_MS = 500
-_STOP_TIP = "Stop the preparation; what is prepared already is kept"
+_STOP_TIP = tr("Stop the preparation; what is prepared already is kept")
 
 
 class PreparationPanel(QFrame):
@@ -33,7 +34,7 @@ class PreparationPanel(QFrame):
         self.devices = Devices()
         """What the modes run on; set by the window."""
         set_kind(self, "pair-card")
-        self.setAccessibleName("Preparation of a pair")
+        self.setAccessibleName(tr("Preparation of a pair"))
         self._log: PreparationLog | None = None  # of the preparation under way
         self._event_s = 0.0
         self._stopped = False  # the user asked for it
@@ -46,10 +47,10 @@ class PreparationPanel(QFrame):
         self.notes = label("", "value", wraps=True)
         self.details = label("", "muted", wraps=True)
         self.details.hide()
-        self.stop = push_button("Stop", _STOP_TIP, self.stop_wanted)
-        self.retry = push_button("Try again", "Load the pair again", self.retry_wanted)
-        self.close_button = push_button("Dismiss", "Hide this")
-        self.show_details = push_button("Steps", "Show every step, and the stage of each program")
+        self.stop = push_button(tr("Stop"), _STOP_TIP, self.stop_wanted)
+        self.retry = push_button(tr("Try again"), tr("Load the pair again"), self.retry_wanted)
+        self.close_button = push_button(tr("Dismiss"), tr("Hide this"))
+        self.show_details = push_button(tr("Steps"), tr("Show every step, and the stage of each program"))
         self._ticking = QTimer(self)
         self._ticking.setInterval(_TICK_MS)
         self._lay_out()
@@ -105,7 +106,7 @@ class PreparationPanel(QFrame):
     def _begin(self) -> None:
         set_style_property(self.bar, "failed", False)
         self._stopped = False
-        self.stop.setText("Stop")
+        self.stop.setText(tr("Stop"))
         self.stop.setToolTip(_STOP_TIP)
         self._show_buttons(running=True)
         self._ticking.start()
@@ -120,7 +121,7 @@ class PreparationPanel(QFrame):
         if status.state is PairState.READY and status.loaded is not None:
             self._end_well(log, status.loaded)
         elif status.problem is not None and not self._stopped:
-            self.headline.setText(f"{log.name} could not be loaded")
+            self.headline.setText(tr("{pair} could not be loaded").format(pair=log.name))
             self.stage.setText(" ".join(part for part in (status.problem.sentence, status.problem.hint) if part))
             set_style_property(self.bar, "failed", True)
         else:  # stopped
@@ -128,9 +129,9 @@ class PreparationPanel(QFrame):
 
     def _end_well(self, log: PreparationLog, loaded: Loaded) -> None:
         lines = outcome_lines(loaded, self.devices)
-        self.headline.setText(f"{log.name} is ready")
+        self.headline.setText(tr("{pair} is ready").format(pair=log.name))
         self.bar.setValue(_BAR_STEPS)
-        self.stage.setText(f"Prepared and loaded in {clock(loaded.load_s)}.")
+        self.stage.setText(tr("Prepared and loaded in {time}.").format(time=clock(loaded.load_s)))
         self.times.hide()
         self._show_text(lines)
         self.setVisible(bool(lines))
@@ -139,16 +140,17 @@ class PreparationPanel(QFrame):
     def _show(self) -> None:
         log = self._log
         assert log is not None
-        self.headline.setText(f"Preparing {log.name}")
+        self.headline.setText(tr("Preparing {pair}").format(pair=log.name))
         self.bar.setValue(round(_BAR_STEPS * log.share))
-        self.bar.setAccessibleName(f"Preparing {log.name}: {100 * log.share:.0f} %, {log.words}")
+        spoken = tr("Preparing {pair}: {percent:.0f} %, {stage}")
+        self.bar.setAccessibleName(spoken.format(pair=log.name, percent=100 * log.share, stage=log.words))
         self.stage.setText(f"{log.words[:1].upper()}{log.words[1:]}")
         self._show_times()
         self._show_text(log.notes)
         self.details.setText("\n".join(filter(None, (*log.part_lines(), log.program_line()))))
         self.details.setVisible(self.show_details.isChecked() and bool(self.details.text()))
-        if log.part == "check" and self.stop.text() == "Stop":
-            self.stop.setText("Skip the check")
+        if log.part == "check" and not self._stopped:
+            self.stop.setText(tr("Skip the check"))
 
     def _show_text(self, lines: list[str]) -> None:
         self.notes.setText("\n".join(lines))
@@ -159,12 +161,13 @@ class PreparationPanel(QFrame):
             return
         since_s = time.monotonic() - self._event_s
         if self._log.left_s is None:
-            left = "how long it takes here is not known yet"
+            left = tr("how long it takes here is not known yet")
         elif since_s < self._log.left_s:
-            left = f"about {clock(self._log.left_s - since_s)} left, by earlier times"
+            left = tr("about {time} left, by earlier times").format(time=clock(self._log.left_s - since_s))
         else:
-            left = "longer than earlier times"
-        self.times.setText(f"{clock(self._log.elapsed_s + since_s)} so far  ·  {left}")
+            left = tr("longer than earlier times")
+        so_far = tr("{time} so far").format(time=clock(self._log.elapsed_s + since_s))
+        self.times.setText(f"{so_far}  ·  {left}")
         self.times.show()
 
     def _show_buttons(self, *, running: bool, failed: bool = False) -> None:
@@ -175,6 +178,6 @@ class PreparationPanel(QFrame):
 
     def _stopping(self) -> None:
         self._stopped = True
-        self.stop.setText("Stop now")
-        self.stop.setToolTip("End the engine process, whatever it does")
-        self.stage.setText("Stopping after this step …")
+        self.stop.setText(tr("Stop now"))
+        self.stop.setToolTip(tr("End the engine process, whatever it does"))
+        self.stage.setText(tr("Stopping after this step …"))

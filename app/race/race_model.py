@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine import Engine
 from app.engine_turn import EngineTurn
+from app.language import tr
 from app.race.recording import Recording
 from app.tasks import Tasks
 from core.activity import working
@@ -67,10 +68,10 @@ class RaceModel(QObject):
             return
         try:
             if not prompt.strip():
-                raise BadRequest("A race needs a prompt.", "Write one.")
+                raise BadRequest(tr("A race needs a prompt."), tr("Write one."))
             if self._engine.status.loaded and not self.modes:
-                raise BadRequest("This pair has plain decoding only.", "Choose a pair with a draft.")
-            turn = self._engine.take_turn("A race")
+                raise BadRequest(tr("This pair has plain decoding only."), tr("Choose a pair with a draft."))
+            turn = self._engine.take_turn(tr("A race"))
         except MirrorError as error:
             self.failed.emit(error.problem)
             return

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from app.combo_box import ComboBox
 from app.flow_layout import FlowLayout
+from app.language import tr
 from app.notice import ProblemNotice
 from app.pairs.mode_selector import Devices, mode_label
 from app.race import words
@@ -26,11 +27,12 @@ from app.widgets import label, named, push_button, scrolled, set_kind, set_style
 from core.protocol import GenerateOptions, Mode
 
 _SMALLEST, _FIRST_SIZE = QSize(800, 620), QSize(1040, 720)
-_PROMPT = "Write a Python function that reverses a list, and explain it in two short sentences."
-_HOW = (
+_PROMPT = tr("Write a Python function that reverses a list, and explain it in two short sentences.")
+_HOW = tr(
     "The engine does one thing at a time: plain decoding runs first, then the other side, each on its own true clock. "
     "Then both are shown on one clock, which starts at the first token."
 )
+_READS, _WAITS = tr("Reads the prompt"), tr("Waits for its turn")
 _PROMPT_LINES = 3
 _MOST_SEED = 2**31 - 1
 
@@ -40,41 +42,41 @@ class RaceWindow(QDialog):
 
     def __init__(self, model: RaceModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Race")
+        self.setWindowTitle(tr("Race"))
         self.setMinimumSize(_SMALLEST)
         self._model = model
         self._devices = Devices()
         self._modes: tuple[Mode, ...] = ()
         self.replay = Replay(self)
         self.prompt = QPlainTextEdit(_PROMPT)
-        self.prompt.setAccessibleName("Prompt of the race")
+        self.prompt.setAccessibleName(tr("Prompt of the race"))
         self.prompt.setTabChangesFocus(True)
         set_kind(self.prompt, "prompt")
         self.prompt.setFixedHeight(_PROMPT_LINES * self.prompt.fontMetrics().lineSpacing() + 20)
         self.mode = ComboBox()
-        self.mode.setAccessibleName("Mode of the right side")
-        self.tokens = _spin(16, 4096, 256, "Tokens at most")
-        self.seed = _spin(0, _MOST_SEED, 0, "Seed of both sides")
+        self.mode.setAccessibleName(tr("Mode of the right side"))
+        self.tokens = _spin(16, 4096, 256, tr("Tokens at most"))
+        self.seed = _spin(0, _MOST_SEED, 0, tr("Seed of both sides"))
         self.temperature = QDoubleSpinBox()
         self.temperature.setRange(0.0, 2.0)
         self.temperature.setSingleStep(0.1)
         self.temperature.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.temperature.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
-        self.temperature.setAccessibleName("Temperature of both sides")
-        self.temperature.setToolTip("0 takes the most likely token")
-        self.start = push_button("Start", "Race plain decoding with the chosen mode")
+        self.temperature.setAccessibleName(tr("Temperature of both sides"))
+        self.temperature.setToolTip(tr("0 takes the most likely token"))
+        self.start = push_button(tr("Start"), tr("Race plain decoding with the chosen mode"))
         set_kind(self.start, "primary")
-        self.stop = push_button("Stop", "Stop the race; what was recorded stays")
+        self.stop = push_button(tr("Stop"), tr("Stop the race; what was recorded stays"))
         set_kind(self.stop, "stop")
-        self.left = SideView("Plain decoding")
+        self.left = SideView(tr("Plain decoding"))
         self.right = SideView("")
         self.status = label("", "muted", wraps=True)
         self.verdict = label("", "verdict", wraps=True)
-        self.verdict.setAccessibleName("Verdict")
-        self.again = push_button("Replay", "Show both sides again on one clock")
-        self.skip = push_button("To the end", "Show the end at once")
-        self.copy = push_button("Copy", "Copy the race as text")
-        self.close_button = push_button("Close", "Back to the chat; a race under way is stopped")
+        self.verdict.setAccessibleName(tr("Verdict"))
+        self.again = push_button(tr("Replay"), tr("Show both sides again on one clock"))
+        self.skip = push_button(tr("To the end"), tr("Show the end at once"))
+        self.copy = push_button(tr("Copy"), tr("Copy the race as text"))
+        self.close_button = push_button(tr("Close"), tr("Back to the chat; a race under way is stopped"))
         self.notice = ProblemNotice()
         self._lay_out()
         self._connect()
@@ -108,8 +110,11 @@ class RaceWindow(QDialog):
     def _lay_out(self) -> None:
         choice = FlowLayout()
         for name, widget in (
-            ("Against", self.mode), ("Tokens", self.tokens), ("Temperature", self.temperature), ("Seed", self.seed),
-        ):  # fmt: skip
+            (tr("Against"), self.mode),
+            (tr("Tokens"), self.tokens),
+            (tr("Temperature"), self.temperature),
+            (tr("Seed"), self.seed),
+        ):
             choice.addWidget(named(name, widget))
         choice.addWidget(self.start)
         choice.addWidget(self.stop)
@@ -127,7 +132,7 @@ class RaceWindow(QDialog):
         layout = QVBoxLayout(page)
         layout.setContentsMargins(20, 16, 20, 16)
         layout.setSpacing(10)
-        layout.addWidget(label("Race", "title"))
+        layout.addWidget(label(tr("Race"), "title"))
         layout.addWidget(label(_HOW, "muted", wraps=True))
         layout.addWidget(self.prompt)
         layout.addLayout(choice)
@@ -167,14 +172,14 @@ class RaceWindow(QDialog):
 
     def _on_state(self) -> None:
         if self._model.state is RaceState.LEFT:
-            self.left.show_waiting("Reads the prompt")
-            self.right.show_waiting("Waits for its turn")
+            self.left.show_waiting(_READS)
+            self.right.show_waiting(_WAITS)
         elif self._model.state is RaceState.RIGHT:
-            self.right.show_waiting("Reads the prompt")
+            self.right.show_waiting(_READS)
         elif self._model.state is RaceState.DONE and self.isVisible():
             self._replay()
-        elif not self._model.running and self.right.line.full_text() == "Waits for its turn":
-            self.right.show_waiting("Did not run")
+        elif not self._model.running and self.right.line.full_text() == _WAITS:
+            self.right.show_waiting(tr("Did not run"))
         self._show_state()
 
     def _replay(self) -> None:

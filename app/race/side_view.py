@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.race import words
 from app.race.recording import Recording
 from app.widgets import ElidedLabel, label, set_kind
@@ -36,7 +37,7 @@ class SideView(QFrame):
     def name_it(self, name: str) -> None:
         """What decodes on this side."""
         self.title.setText(name)
-        self.text.setAccessibleName(f"Answer of {name}")
+        self.text.setAccessibleName(tr("Answer of {name}").format(name=name))
 
     def show_waiting(self, text: str) -> None:
         """Before the side has anything to show."""
@@ -48,7 +49,8 @@ class SideView(QFrame):
         """The side at this time."""
         moment = recording.at(time_s)
         self._set_text(recording.text[: moment.length])
-        self.line.set_full_text(words.side_line(moment) + ("  ·  done" if moment.ended else ""))
+        line = words.side_line(moment)
+        self.line.set_full_text("  ·  ".join((line, tr("done"))) if moment.ended else line)
         self.first_token.set_full_text(words.first_token_line(recording))
 
     def _set_text(self, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from app.language import tr, trn
 from app.pairs.mode_selector import Devices, mode_label
 from app.race.race_model import RaceModel, RaceState
 from app.race.recording import Difference, Moment, Recording, first_difference
@@ -25,39 +26,43 @@ class Result:
 def result(model: RaceModel, devices: Devices) -> Result:
     """The verdict on the text, then on the speed; empty while a race is under way."""
     if model.state is RaceState.STOPPED:
-        return Result("Stopped before both sides had ended: no verdict.")
+        return Result(tr("Stopped before both sides had ended: no verdict."))
     if model.state is RaceState.FAILED:
-        return Result("The race broke off: no verdict.", "bad")
+        return Result(tr("The race broke off: no verdict."), "bad")
     if model.state is not RaceState.DONE:
         return Result("")
     difference = first_difference(model.left, model.right)
     if difference is not None:
         return Result(f"{difference_sentence(difference, mode_label(model.right.mode, devices))}", "bad")
     tokens = len(model.left.token_ids)
-    same = f"Same text: {tokens} token{'' if tokens == 1 else 's'}, token for token."
+    same = trn(
+        "Same text: {tokens} token, token for token.", "Same text: {tokens} tokens, token for token.", tokens
+    ).format(tokens=tokens)
     return Result(f"{same} {speed_sentence(model.left, model.right, devices)}".strip(), "good")
 
 
 def speed_sentence(left: Recording, right: Recording, devices: Devices) -> str:
     """How many times as fast the right side was; empty where the answer is too short to say."""
     if left.done is None or right.done is None or min(left.done.tokens, right.done.tokens) < MEANINGFUL_TOKENS:
-        return "Too short to compare speeds." if left.done and right.done else ""
+        return tr("Too short to compare speeds.") if left.done and right.done else ""
     slow, fast = left.done.tokens_per_second, right.done.tokens_per_second
     if not slow or not fast:
         return ""
-    name = mode_label(right.mode, devices)
-    return f"{name}: {fast / slow:.2f} times the speed of plain decoding, {fast:.1f} against {slow:.1f} tok/s."
+    text = tr("{mode}: {speed_up:.2f} times the speed of plain decoding, {fast:.1f} against {slow:.1f} tok/s.")
+    return text.format(mode=mode_label(right.mode, devices), speed_up=fast / slow, fast=fast, slow=slow)
 
 
 def difference_sentence(difference: Difference, mode: str) -> str:
     """Where the texts part, and what each says there."""
-    left, right = (
-        "ended" if text is None else f"said {words_shown(text)}" for text in (difference.left, difference.right)
-    )
-    return (
-        f"First difference at token {difference.position}: plain decoding {left}, {mode} {right}. "
-        "A check of the pair tells whether rounding alone decided there."
-    )
+    if difference.left is None:
+        text = tr("First difference at token {position}: plain decoding ended, {mode} said {right}.")
+    elif difference.right is None:
+        text = tr("First difference at token {position}: plain decoding said {left}, {mode} ended.")
+    else:
+        text = tr("First difference at token {position}: plain decoding said {left}, {mode} said {right}.")
+    left, right = (words_shown(said or "") for said in (difference.left, difference.right))
+    parted = text.format(position=difference.position, mode=mode, left=left, right=right)
+    return " ".join((parted, tr("A check of the pair tells whether rounding alone decided there.")))
 
 
 def words_shown(text: str) -> str:
@@ -68,7 +73,7 @@ def words_shown(text: str) -> str:
 
 def side_line(moment: Moment) -> str:
     """`48.3 tok/s  ·  142 tokens  ·  2.94 s`."""
-    tokens = f"{moment.tokens} token{'' if moment.tokens == 1 else 's'}"
+    tokens = trn("{tokens} token", "{tokens} tokens", moment.tokens).format(tokens=moment.tokens)
     return f"{words.speed(moment.tokens_per_second)} tok/s  ·  {tokens}  ·  {moment.elapsed_s:.2f} s"
 
 
@@ -77,24 +82,25 @@ def first_token_line(recording: Recording) -> str:
     done = recording.done
     if done is None or not done.tokens:
         return ""
-    read = f"{done.prompt_tokens - done.reused_tokens} of {done.prompt_tokens} tokens of the prompt read"
-    return f"First token after {words.seconds(done.time_to_first_token_s)}, {read}"
+    text = tr("First token after {time}, {read} of {tokens} tokens of the prompt read")
+    read = done.prompt_tokens - done.reused_tokens
+    return text.format(time=words.seconds(done.time_to_first_token_s), read=read, tokens=done.prompt_tokens)
 
 
 def status(model: RaceModel, replaying: bool, devices: Devices) -> str:
     """What happens now."""
     mode = mode_label(model.right.mode, devices)
     return {
-        RaceState.LEFT: "Plain decoding runs now, alone.",
-        RaceState.RIGHT: f"{mode} runs now, alone, with the same seed.",
-        RaceState.STOPPING: "Stopping at the next step.",
-        RaceState.DONE: "Both on one clock, as they were." if replaying else "Both have ended.",
+        RaceState.LEFT: tr("Plain decoding runs now, alone."),
+        RaceState.RIGHT: tr("{mode} runs now, alone, with the same seed.").format(mode=mode),
+        RaceState.STOPPING: tr("Stopping at the next step."),
+        RaceState.DONE: tr("Both on one clock, as they were.") if replaying else tr("Both have ended."),
     }.get(model.state, "")
 
 
 def report(model: RaceModel, prompt: str, devices: Devices) -> str:
     """The race as text."""
-    lines = [f"Prompt: {prompt}"]
+    lines = [tr("Prompt: {prompt}").format(prompt=prompt)]
     for recording in (model.left, model.right):
         name = mode_label(recording.mode, devices)
         lines.append(f"{name}: {side_line(recording.now())}. {first_token_line(recording)}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from app.engine import Engine
+from app.language import tr
 from app.settings.model import SettingsModel
 from app.tasks import Tasks
 from core.errors import InternalError, MirrorError, Problem, WorkerDied
@@ -150,7 +151,9 @@ class StorageModel(QObject):
         except MirrorError as error:
             self._put(problem=error.problem)
         except OSError as error:
-            self._put(problem=InternalError("The disk could not be read.", "Look again later.", str(error)).problem)
+            self._put(
+                problem=InternalError(tr("The disk could not be read."), tr("Look again later."), str(error)).problem
+            )
 
     def _put(self, **found: Any) -> None:
         self.storage = replace(self.storage, **found)

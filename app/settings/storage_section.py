@@ -15,10 +15,10 @@ from app.widgets import label, line, push_button
 from core.units import size
 
 _TOKEN_WORDS = {
-    "environment": "Set, by the environment (HF_TOKEN).",
-    "keyring": "Set, in the system's keyring.",
-    "file": "Set, in the hub's own file, which other programs share.",
-    None: "Not set: public models need none.",
+    "environment": tr("Set, by the environment (HF_TOKEN)."),
+    "keyring": tr("Set, in the system's keyring."),
+    "file": tr("Set, in the hub's own file, which other programs share."),
+    None: tr("Not set: public models need none."),
 }
 
 
@@ -80,7 +80,7 @@ class StorageSection(QWidget):
     def _show(self) -> None:
         storage = self._model.storage
         looking = tr("Looking …")
-        self.token_state.setText(tr(_TOKEN_WORDS[storage.token]) if storage.token_known else looking)
+        self.token_state.setText(_TOKEN_WORDS[storage.token] if storage.token_known else looking)
         self.forget_token.setEnabled(storage.token in ("keyring", "file"))
         models = tr("{size}. Pairs are removed where they are chosen.")
         self.models.setText(looking if storage.models_bytes is None else models.format(size=size(storage.models_bytes)))

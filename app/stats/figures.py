@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from app.language import tr
 from app.pairs.mode_selector import why_missing
 from app.stats.step_record import AnswerRecord
 from app.stats.text_kind import TextKind, TextKinds
@@ -241,11 +242,11 @@ class FiguresModel:
         if reason := why_missing(self._asked, self._loaded):
             return reason
         if not self._loaded.block_size:
-            return "This pair has no draft."
+            return tr("This pair has no draft.")
         latest = self._changes[-1] if self._changes else None
         if latest is not None and latest.mode == "plain":
             return latest.reason
-        return "By what was measured, no draft is expected to be faster than plain decoding here."
+        return tr("By what was measured, no draft is expected to be faster than plain decoding here.")
 
 
 def _with_totals(known: Figures, totals: Totals, speed: float | None, comparison: Comparison | None) -> Figures:

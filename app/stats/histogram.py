@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.language import tr
 from app.stats.totals import Position
 from app.theme import SMALL_PX, colors, scaled, sized
 
@@ -28,14 +29,14 @@ class Histogram(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
-        self.setAccessibleName("Acceptance by position in the block")
+        self.setAccessibleName(tr("Acceptance by position in the block"))
 
     def show_positions(self, positions: tuple[Position, ...]) -> None:
         """Show these; empty where nothing was proposed yet."""
         if positions != self._positions:
             self._positions = positions
             known = [
-                f"position {number}: {100 * each.share:.0f} %"
+                tr("position {number}: {percent:.0f} %").format(number=number, percent=100 * each.share)
                 for number, each in enumerate(positions, 1)
                 if each.share is not None
             ]

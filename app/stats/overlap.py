@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QDialog, QFileDialog, QSizePolicy, QVBoxLayout, QWidget
 
 from app.flow_layout import FlowLayout
+from app.language import tr
 from app.pairs.mode_selector import Devices
 from app.stats import words
 from app.stats.lane_paint import work_box, work_brush
@@ -20,18 +21,18 @@ from app.theme import SMALL_PX, colors, scaled, sized
 from app.widgets import label, push_button, set_kind
 from core.errors import MirrorError
 
-_HINT = "Point at a step, or use the keys comma and full stop."
+_HINT = tr("Point at a step, or use the keys comma and full stop.")
 _DETAIL_LINES = 4
 _LARGE = QSize(1000, 280)
 _SWATCH = QSize(14, 10)
 _LEGEND_ROW_PX = 17
 _LEGEND = (
-    (Work.VERIFY, "verification"),
-    (Work.DRAFT, "draft, after it"),
-    (Work.PROPOSE, "making proposals"),
-    (Work.HIT, "draft beside: hit ●"),
-    (Work.DISCARDED, "discarded"),
-    (Work.REDRAFT, "after a miss ✕"),
+    (Work.VERIFY, tr("verification")),
+    (Work.DRAFT, tr("draft, after it")),
+    (Work.PROPOSE, tr("making proposals")),
+    (Work.HIT, tr("draft beside: hit ●")),
+    (Work.DISCARDED, tr("discarded")),
+    (Work.REDRAFT, tr("after a miss ✕")),
 )
 
 
@@ -42,7 +43,7 @@ class Legend(QWidget):
         super().__init__(parent)
         self._columns = columns
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Legend")
+        self.setAccessibleName(tr("Legend"))
         self.setAccessibleDescription(", ".join(name for _, name in _LEGEND))
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -84,23 +85,23 @@ class OverlapView(QWidget):
         super().__init__(parent)
         self._record = AnswerRecord()
         self._devices = Devices()
-        self.hidden = FigureRow("Draft time beside the target", "Known once a draft has worked in this answer.")
+        self.hidden = FigureRow(tr("Draft time beside the target"), tr("Known once a draft has worked in this answer."))
         self.timeline = Timeline()
         self.legend = Legend()
         self.counts = label("", "muted", wraps=True)
         self.detail = label(_HINT, "muted", wraps=True)
         self.detail.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.detail.setAccessibleName("Figures of the step")
+        self.detail.setAccessibleName(tr("Figures of the step"))
         self._lines = {self.counts: 1 if large else 2, self.detail: 2 if large else _DETAIL_LINES}
         self._columns = 3 if large else 2
-        self.zoom_out = push_button("\u2212", "Show more time (-)")
-        self.zoom_out.setAccessibleName("Zoom out")
-        self.zoom_in = push_button("+", "Show less time (+)")
-        self.zoom_in.setAccessibleName("Zoom in")
-        self.all = push_button("All", "The whole answer (Home)")
-        self.newest = push_button("Newest", "Follow the newest steps (End)")
-        self.enlarge = push_button("Larger…", "The timeline in a window of its own")
-        self.export = push_button("Export…", "Write the steps as a trace for ui.perfetto.dev: times, no text")
+        self.zoom_out = push_button("\u2212", tr("Show more time (-)"))
+        self.zoom_out.setAccessibleName(tr("Zoom out"))
+        self.zoom_in = push_button("+", tr("Show less time (+)"))
+        self.zoom_in.setAccessibleName(tr("Zoom in"))
+        self.all = push_button(tr("All"), tr("The whole answer (Home)"))
+        self.newest = push_button(tr("Newest"), tr("Follow the newest steps (End)"))
+        self.enlarge = push_button(tr("Larger…"), tr("The timeline in a window of its own"))
+        self.export = push_button(tr("Export…"), tr("Write the steps as a trace for ui.perfetto.dev: times, no text"))
         if large:
             self.enlarge.hide()
         self._lay_out()
@@ -127,7 +128,8 @@ class OverlapView(QWidget):
         except MirrorError as error:
             self.problem_met.emit(error.problem)
         else:
-            self.detail.setText(f"Written to {path.name}. It opens at ui.perfetto.dev, and in chrome://tracing.")
+            written = tr("Written to {file}. It opens at ui.perfetto.dev, and in chrome://tracing.")
+            self.detail.setText(written.format(file=path.name))
 
     def set_narrow(self, narrow: bool) -> None:
         """Whether there is less room than the text asks for."""
@@ -164,7 +166,7 @@ class OverlapView(QWidget):
         self.timeline.setAccessibleDescription(text)
 
     def _choose_file(self) -> None:
-        dialog = QFileDialog(self, "Export the trace", "mirror-sd-trace.json", "Trace (*.json)")
+        dialog = QFileDialog(self, tr("Export the trace"), "mirror-sd-trace.json", tr("Trace (*.json)"))
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix("json")
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -177,7 +179,7 @@ class TimelineWindow(QDialog):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Overlap timeline")
+        self.setWindowTitle(tr("Overlap timeline"))
         self.view = OverlapView(large=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 18, 18, 14)

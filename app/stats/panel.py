@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.pairs.mode_selector import Devices, mode_label
 from app.stats import words
 from app.stats.dial import Dial
@@ -22,22 +23,25 @@ from core.protocol import Loaded
 _SIDE = 18
 _SPEED_COLORS = {"faster": "good", "equal": "accent", "slower": "warn"}
 _MOST_CHANGES = 5
-_POSITIONS_HINT = "Of the blocks that proposed a token there"
+_POSITIONS_HINT = tr("Of the blocks that proposed a token there")
 _ROWS = {
-    "speed_up": ("Speed-up", "Known after a second of an answer with proposals, where plain decoding was measured."),
-    "draft": ("Draft", "Known after the first step of an answer; not kept with saved answers."),
-    "verify": ("Verify", "Known after the first step of an answer; not kept with saved answers."),
-    "other": ("Other work", "Known after the first step of an answer; not kept with saved answers."),
-    "modes": ("Decoded by", "Known after the first step of an answer."),
-    "kinds": (
-        "Tokens per step in",
-        "Known after eight blocks of a kind of text; not kept with saved answers.",
+    "speed_up": (
+        tr("Speed-up"),
+        tr("Known after a second of an answer with proposals, where plain decoding was measured."),
     ),
-    "first_token": ("First token", "Known when the first token is there; for an answer, not for a chat."),
-    "context": ("Context", "Known when a pair is loaded."),
-    "memory": ("Memory", "The engine does not run."),
-    "device": ("Runs on", "Known when the engine has started."),
-    "blas": ("Matrix library", "Known when the engine has started."),
+    "draft": (tr("Draft"), tr("Known after the first step of an answer; not kept with saved answers.")),
+    "verify": (tr("Verify"), tr("Known after the first step of an answer; not kept with saved answers.")),
+    "other": (tr("Other work"), tr("Known after the first step of an answer; not kept with saved answers.")),
+    "modes": (tr("Decoded by"), tr("Known after the first step of an answer.")),
+    "kinds": (
+        tr("Tokens per step in"),
+        tr("Known after eight blocks of a kind of text; not kept with saved answers."),
+    ),
+    "first_token": (tr("First token"), tr("Known when the first token is there; for an answer, not for a chat.")),
+    "context": (tr("Context"), tr("Known when a pair is loaded.")),
+    "memory": (tr("Memory"), tr("The engine does not run.")),
+    "device": (tr("Runs on"), tr("Known when the engine has started.")),
+    "blas": (tr("Matrix library"), tr("Known when the engine has started.")),
 }
 
 
@@ -51,14 +55,14 @@ class StatsPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_kind(self, "panel")
-        self.setAccessibleName("Statistics")
+        self.setAccessibleName(tr("Statistics"))
         self.of_answer, self.of_chat = (_scope_button(*texts) for texts in _SCOPES)
-        self.speed = Dial("speed")
-        self.acceptance = Dial("draft accepted")
+        self.speed = Dial(tr("speed"))
+        self.acceptance = Dial(tr("draft accepted"))
         self.reference = label("", "muted", wraps=True)
         self.reference.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.per_step = label(words.MISSING, "number")
-        self.per_step.setAccessibleName("Tokens per step")
+        self.per_step.setAccessibleName(tr("Tokens per step"))
         self.per_step_of = label("", "muted")
         self.step_bar = StepBar()
         self.counterfactual = label(words.MISSING, "muted", wraps=True)
@@ -69,7 +73,7 @@ class StatsPanel(QFrame):
         self.overlap = OverlapView()
         self.timeline_window: TimelineWindow | None = None
         self.rows = {name: FigureRow(*texts) for name, texts in _ROWS.items()}
-        self.context_meter = Meter("Context in use")
+        self.context_meter = Meter(tr("Context in use"))
         self.changes = label("", "muted", wraps=True)
         self.missing = label("", "muted", wraps=True)
         self._turning: list[QBoxLayout] = []
@@ -94,7 +98,7 @@ class StatsPanel(QFrame):
     def show_figures(self, figures: Figures) -> None:
         """Show these figures."""
         self._figures = figures
-        self.of_answer.setText("Saved answer" if figures.saved else "Answer")
+        self.of_answer.setText(tr("Saved answer") if figures.saved else tr("Answer"))
         self._show_speed(figures)
         self._show_acceptance(figures)
         self._show_rows(figures)
@@ -127,7 +131,7 @@ class StatsPanel(QFrame):
         """The loaded pair: which of its modes cannot run, and why."""
         missing = loaded.missing if loaded else ()
         lines = [f"{mode_label(each.mode, self._devices)}: {each.reason}" for each in missing]
-        self.missing.setText("\n".join(lines) or ("None." if loaded else "Known when a pair is loaded."))
+        self.missing.setText("\n".join(lines) or (tr("None.") if loaded else tr("Known when a pair is loaded.")))
 
     def set_room(self, width: int) -> None:
         """Be as wide as the text asks for, up to `width` pixels; with less room what stands side by side is stacked."""
@@ -169,26 +173,29 @@ class StatsPanel(QFrame):
             color,
             None if plain is None else plain / figures.dial_top,
         )
-        self.speed.setToolTip("Known after the second step of an answer." if speed is None else "")
-        self.reference.setText("" if plain is None else f"mark: plain, measured {words.speed(plain)} tok/s")
+        self.speed.setToolTip(tr("Known after the second step of an answer.") if speed is None else "")
+        measured = tr("mark: plain, measured {speed} tok/s").format(speed=words.speed(plain))
+        self.reference.setText("" if plain is None else measured)
 
     def _show_acceptance(self, figures: Figures) -> None:
         accepted, per_step = figures.acceptance, figures.tokens_per_step
         self.acceptance.show_value(
             accepted,
             words.MISSING if accepted is None else f"{100 * accepted:.0f} %",
-            "" if accepted is None else "of verified",
+            "" if accepted is None else tr("of verified"),
         )
-        why = "" if accepted is not None else "Known once a draft's proposals have been verified."
+        why = "" if accepted is not None else tr("Known once a draft's proposals have been verified.")
         self.acceptance.setToolTip(why)
         self.per_step.setToolTip(why)
         self.per_step.setText(words.MISSING if per_step is None else f"{per_step:.1f}")
-        self.per_step_of.setText("" if figures.width is None else f"of at most {figures.width}")
+        self.per_step_of.setText("" if figures.width is None else tr("of at most {width}").format(width=figures.width))
         self.step_bar.show_value(per_step, figures.width)
 
     def _show_rows(self, figures: Figures) -> None:
+        speed_up = figures.speed_up
+        times = words.MISSING if speed_up is None else tr("{speed_up:.2f}x plain decoding").format(speed_up=speed_up)
         for name, text in {
-            "speed_up": words.MISSING if figures.speed_up is None else f"{figures.speed_up:.2f}x plain decoding",
+            "speed_up": times,
             "draft": words.milliseconds(figures.draft_ms),
             "verify": words.milliseconds(figures.verify_ms),
             "other": words.milliseconds(figures.other_ms),
@@ -207,10 +214,10 @@ class StatsPanel(QFrame):
         newest_first = [words.change_line(each, self._devices) for each in reversed(figures.changes)]
         lines = newest_first[:_MOST_CHANGES]
         if len(newest_first) > _MOST_CHANGES:
-            lines.append(f"{len(newest_first) - _MOST_CHANGES} more before")
+            lines.append(tr("{count} more before").format(count=len(newest_first) - _MOST_CHANGES))
         if figures.inactive:
-            lines.insert(0, f"Speculation inactive: {figures.inactive}")
-        self.changes.setText("\n".join(lines) or "None in the last answer.")
+            lines.insert(0, tr("Speculation inactive: {reason}").format(reason=figures.inactive))
+        self.changes.setText("\n".join(lines) or tr("None in the last answer."))
 
     def _show_position(self, number: int) -> None:
         known = 0 < number <= len(self._figures.positions)
@@ -249,16 +256,17 @@ class StatsPanel(QFrame):
         numbers.addWidget(self.per_step)
         numbers.addWidget(self.per_step_of, 1, Qt.AlignmentFlag.AlignBottom)
         add = layout.addWidget
-        add(_section("Tokens per step", numbers, self.step_bar))
-        add(_section("Against plain decoding", self.rows["speed_up"], self.counterfactual))
-        add(self._for_experts(_section("Accepted by position", self.histogram, self.position)))
-        add(self._for_experts(_section("Overlap of the last answer", self.overlap)))
-        add(self._for_experts(_section("Time of a step", *(self.rows[name] for name in ("draft", "verify", "other")))))
-        add(_section("Answer", self.rows["modes"], self.rows["first_token"], self._for_experts(self.rows["kinds"])))
-        add(_section("Context and memory", self.rows["context"], self.context_meter, self.rows["memory"]))
-        add(self._for_experts(_section("Engine", self.rows["device"], self.rows["blas"])))
-        add(self._for_experts(_section("Modes that cannot run", self.missing)))
-        add(self._for_experts(_section("Changes of mode", self.changes)))  # last, since it grows
+        add(_section(tr("Tokens per step"), numbers, self.step_bar))
+        add(_section(tr("Against plain decoding"), self.rows["speed_up"], self.counterfactual))
+        add(self._for_experts(_section(tr("Accepted by position"), self.histogram, self.position)))
+        add(self._for_experts(_section(tr("Overlap of the last answer"), self.overlap)))
+        times = (self.rows[name] for name in ("draft", "verify", "other"))
+        add(self._for_experts(_section(tr("Time of a step"), *times)))
+        add(_section(tr("Answer"), self.rows["modes"], self.rows["first_token"], self._for_experts(self.rows["kinds"])))
+        add(_section(tr("Context and memory"), self.rows["context"], self.context_meter, self.rows["memory"]))
+        add(self._for_experts(_section(tr("Engine"), self.rows["device"], self.rows["blas"])))
+        add(self._for_experts(_section(tr("Modes that cannot run"), self.missing)))
+        add(self._for_experts(_section(tr("Changes of mode"), self.changes)))  # last, since it grows
         layout.addStretch()
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
@@ -281,8 +289,8 @@ class StatsPanel(QFrame):
 
 
 _SCOPES = (
-    ("Answer", "The figures of the answer under way, or of the last one"),
-    ("Chat", "The figures of all answers of this chat together"),
+    (tr("Answer"), tr("The figures of the answer under way, or of the last one")),
+    (tr("Chat"), tr("The figures of all answers of this chat together")),
 )
 
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.language import tr
 from app.theme import colors, scaled
 
 _HEIGHT = 14
@@ -21,14 +22,14 @@ class StepBar(QWidget):
         self._filled = 0.0
         self._count = _EMPTY_CELLS
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Tokens per step")
+        self.setAccessibleName(tr("Tokens per step"))
 
     def show_value(self, filled: float | None, count: int | None) -> None:
         """Show `filled` of `count` (None: an empty bar)."""
         shown = (filled or 0.0, count or _EMPTY_CELLS)
         if shown != (self._filled, self._count):
             self._filled, self._count = shown
-            self.setAccessibleDescription(f"{self._filled:.1f} of {self._count}")
+            self.setAccessibleDescription(tr("{filled:.1f} of {count}").format(filled=self._filled, count=self._count))
             self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802

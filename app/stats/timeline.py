@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.language import tr
 from app.stats.lane_paint import paint_lane
 from app.stats.step_record import AnswerRecord, StepRecord
 from app.theme import SMALL_PX, colors, scaled, sized
@@ -24,6 +25,7 @@ _PAN_SHARE = 0.25
 _LEAST_MARK_PX = 9.0
 _WHEEL_STEP = 120.0
 _TICKS = 4
+_TARGET, _DRAFT = tr("Target"), tr("Draft")
 
 
 class Timeline(QWidget):
@@ -50,7 +52,7 @@ class Timeline(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
-        self.setAccessibleName("Overlap timeline")
+        self.setAccessibleName(tr("Overlap timeline"))
 
     # ------------------------------------------------------------- what is shown
 
@@ -158,7 +160,7 @@ class Timeline(QWidget):
         target, draft = self._lane_boxes()
         painter.setPen(QColor(colors().muted))
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-        for box, name in ((target, "Target"), (draft, "Draft")):
+        for box, name in ((target, _TARGET), (draft, _DRAFT)):
             painter.drawText(QRectF(_NAME_LEFT_PX, box.y(), box.x(), box.height()), middle, name)
         begin_s, end_s = self.view
         paint_lane(painter, self._record.target, target, begin_s, end_s)
@@ -173,7 +175,8 @@ class Timeline(QWidget):
             painter.drawRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5))
 
     def _lane_boxes(self) -> tuple[QRectF, QRectF]:
-        left = QFontMetricsF(sized(self.font(), scaled(SMALL_PX))).horizontalAdvance("Target") + 10 + _NAME_LEFT_PX
+        metrics = QFontMetricsF(sized(self.font(), scaled(SMALL_PX)))
+        left = max(metrics.horizontalAdvance(name) for name in (_TARGET, _DRAFT)) + 10 + _NAME_LEFT_PX
         width = max(self.width() - left - 2, 1.0)
         top, lane = scaled(_GAP_PX) / 2, scaled(_LANE_PX)
         return QRectF(left, top, width, lane), QRectF(left, top + lane + scaled(_MARKS_PX), width, lane)
@@ -221,7 +224,9 @@ class Timeline(QWidget):
         painter.setPen(QColor(colors().muted))
         top, height = draft.bottom() + 3, scaled(_AXIS_PX)
         if not self._record.steps:
-            painter.drawText(QRectF(draft.x(), top, draft.width(), height), Qt.AlignmentFlag.AlignLeft, "no step yet")
+            painter.drawText(
+                QRectF(draft.x(), top, draft.width(), height), Qt.AlignmentFlag.AlignLeft, tr("no step yet")
+            )
             return
         decimals = min(max(1 - math.floor(math.log10(end_s - begin_s)), 0), 3)
         width = scaled(80)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from app.language import tr
 from app.stats.step_record import AnswerRecord, Lane, Work
 from core.errors import TraceNotWritten
 from core.files import replace_file
@@ -54,8 +55,10 @@ def write_trace(record: AnswerRecord, path: Path) -> None:
         replace_file(path, msgspec.json.encode(trace))
     except OSError as error:
         raise TraceNotWritten(
-            f"The trace could not be written to {path}: {os.strerror(error.errno or 0)}.",
-            "Choose another folder.",
+            tr("The trace could not be written to {path}: {reason}.").format(
+                path=path, reason=os.strerror(error.errno or 0)
+            ),
+            tr("Choose another folder."),
             repr(error),
         ) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.language import tr, trn
 from app.pairs.mode_selector import Devices, mode_label
 from app.stats.figures import Change, verdict
 from app.stats.step_record import AnswerRecord, StepRecord
@@ -12,43 +13,50 @@ from core.protocol import Mode
 
 MISSING = "—"
 _SEPARATOR = "  ·  "
+_KINDS: dict[TextKind, str] = {"code": tr("code"), "prose": tr("prose"), "thinking": tr("thinking")}
 
 
 def verdict_text(speed_up: float) -> str:
     """The verdict on speculation in a few words that cannot flatter."""
     return {
-        "faster": f"{speed_up:.1f}x plain speed",
-        "equal": "as fast as plain",
-        "slower": f"slower: {speed_up:.2f}x plain speed",
-    }[verdict(speed_up)]
+        "faster": tr("{speed_up:.1f}x plain speed"),
+        "equal": tr("as fast as plain"),
+        "slower": tr("slower: {speed_up:.2f}x plain speed"),
+    }[verdict(speed_up)].format(speed_up=speed_up)
 
 
 def verdict_sentence(speed_up: float) -> str:
     """The verdict as a sentence."""
     return {
-        "faster": f"This answer came {speed_up:.2f} times as fast as plain decoding would have given it.",
-        "equal": "This answer came about as fast as plain decoding would have given it.",
-        "slower": f"Speculation loses on this text: {speed_up:.2f} times the speed of plain decoding.",
-    }[verdict(speed_up)]
+        "faster": tr("This answer came {speed_up:.2f} times as fast as plain decoding would have given it."),
+        "equal": tr("This answer came about as fast as plain decoding would have given it."),
+        "slower": tr("Speculation loses on this text: {speed_up:.2f} times the speed of plain decoding."),
+    }[verdict(speed_up)].format(speed_up=speed_up)
 
 
 def answer_line(done: SavedFigures) -> str:
     """The figures under an answer; the comparison with plain decoding has a line of its own."""
-    parts = ["after the break"] if done.misses_beginning else []
+    parts = [tr("after the break")] if done.misses_beginning else []
     if done.tokens_per_second:
         parts.append(f"{done.tokens_per_second:.1f} tok/s")
-    parts.append(f"{done.tokens} token{'' if done.tokens == 1 else 's'}")
-    parts.append(f"{seconds(done.time_to_first_token_s)} to first token")
+    parts.append(trn("{tokens} token", "{tokens} tokens", done.tokens).format(tokens=done.tokens))
+    parts.append(tr("{time} to first token").format(time=seconds(done.time_to_first_token_s)))
     if done.proposed and done.accepted_per_step:
-        parts.append(f"{done.accepted_per_step:.1f} tokens per step")
-    ending = {"cancelled": "stopped", "length": "cut at the token limit", "context": "the context is full"}
+        parts.append(tr("{tokens:.1f} tokens per step").format(tokens=done.accepted_per_step))
+    ending = {
+        "cancelled": tr("stopped"),
+        "length": tr("cut at the token limit"),
+        "context": tr("the context is full"),
+    }
     if done.finish_reason in ending:
         parts.append(ending[done.finish_reason])
     line = _SEPARATOR.join(parts)
     compared = compare_with_plain(done)
     if compared:
-        took = f"plain would take {seconds(compared.plain_s)}, took {seconds(compared.took_s)}"
-        line += f"\n{compared.speed_up:.2f}x plain speed{_SEPARATOR}{took}"
+        speed_up = tr("{speed_up:.2f}x plain speed").format(speed_up=compared.speed_up)
+        times = tr("plain would take {plain}, took {taken}")
+        took = times.format(plain=seconds(compared.plain_s), taken=seconds(compared.took_s))
+        line += f"\n{speed_up}{_SEPARATOR}{took}"
     return line
 
 
@@ -91,57 +99,71 @@ def count_of(used: int | None, length: int | None) -> str:
     """`1,204 of 8,192`."""
     if length is None:
         return MISSING
-    return f"{used or 0:,} of {length:,}"
+    return tr("{used:,} of {length:,}").format(used=used or 0, length=length)
 
 
 def counterfactual(took_s: float | None, plain_s: float | None) -> str:
     """`12.4 s; plain decoding would have taken 31.0 s`."""
     if took_s is None or plain_s is None:
         return MISSING
-    return f"{seconds(took_s)}; plain decoding would have taken {seconds(plain_s)}"
+    text = tr("{taken}; plain decoding would have taken {plain}")
+    return text.format(taken=seconds(took_s), plain=seconds(plain_s))
 
 
 def inactive_text(reason: str) -> str:
     """That no draft is at work, and why."""
-    return f"speculation inactive: {reason}"
+    return tr("speculation inactive: {reason}").format(reason=reason)
 
 
 def step_lines(step: StepRecord, devices: Devices) -> str:
     """One step of the timeline, in two lines."""
-    span = f"step {step.number}, {step.begin_s:.2f} to {step.end_s:.2f} s"
-    tokens = f"{step.tokens} token{'' if step.tokens == 1 else 's'}"
+    counts = trn("{tokens} token", "{tokens} tokens", step.tokens).format(tokens=step.tokens)
     if step.proposed:
-        tokens = f"{step.accepted} of {step.proposed} accepted, {tokens}"
-    guessed = "" if step.branch is None else f", {step.branch} among {step.branches} outcomes drafted for"
-    draft = f"draft {milliseconds(step.draft_ms)}, " if step.draft_ms else ""
-    times = f"{draft}verify {milliseconds(step.verify_ms)}, other {milliseconds(step.other_ms)}"
-    return f"{mode_label(step.mode, devices)}, {span}: {tokens}{guessed}\n{times}"
+        accepted = tr("{accepted} of {proposed} accepted, {tokens}")
+        counts = accepted.format(accepted=step.accepted, proposed=step.proposed, tokens=counts)
+    if step.branch is not None:
+        guessed = {
+            "hit": tr("{counts}, hit among {branches} outcomes drafted for"),
+            "miss": tr("{counts}, miss among {branches} outcomes drafted for"),
+        }[step.branch]
+        counts = guessed.format(counts=counts, branches=step.branches)
+    done = tr("{mode}, step {number}, {begin:.2f} to {end:.2f} s: {counts}").format(
+        mode=mode_label(step.mode, devices), number=step.number, begin=step.begin_s, end=step.end_s, counts=counts
+    )
+    times = (
+        tr("draft {draft}, verify {verify}, other {other}") if step.draft_ms else tr("verify {verify}, other {other}")
+    )
+    draft, verify, other = (milliseconds(each) for each in (step.draft_ms, step.verify_ms, step.other_ms))
+    return f"{done}\n{times.format(draft=draft, verify=verify, other=other)}"
 
 
 def position_line(number: int, position: Position) -> str:
     """One position of the block: `d3: accepted in 43 of 88 blocks (49 %)`."""
-    counted = f"d{number}: accepted in {position.accepted} of {position.offered} blocks"
+    accepted, offered = position.accepted, position.offered
     if position.share is None:
-        return f"{counted}, too few to say more"
-    return f"{counted} ({100 * position.share:.0f} %)"
+        text = tr("d{number}: accepted in {accepted} of {offered} blocks, too few to say more")
+        return text.format(number=number, accepted=accepted, offered=offered)
+    text = tr("d{number}: accepted in {accepted} of {offered} blocks ({percent:.0f} %)")
+    return text.format(number=number, accepted=accepted, offered=offered, percent=100 * position.share)
 
 
 def overlap_line(record: AnswerRecord) -> str:
     """Hits, misses and what was drafted in vain: `34 hits, 12 misses; 18 % of the draft's time discarded`."""
     if record.hit_rate is None:
-        return "no outcome was guessed: the draft works after the verification" if record.draft_s else ""
+        return tr("no outcome was guessed: the draft works after the verification") if record.draft_s else ""
     discarded = 100 * record.discarded_s / record.draft_s if record.draft_s else 0.0
-    hits = f"{record.hits} hit{'' if record.hits == 1 else 's'}"
-    misses = f"{record.misses} miss{'' if record.misses == 1 else 'es'}"
-    return f"{hits}, {misses}; {discarded:.0f} % of the draft's time was for nothing"
+    hits = trn("{hits} hit", "{hits} hits", record.hits).format(hits=record.hits)
+    misses = trn("{misses} miss", "{misses} misses", record.misses).format(misses=record.misses)
+    text = tr("{hits}, {misses}; {discarded:.0f} % of the draft's time was for nothing")
+    return text.format(hits=hits, misses=misses, discarded=discarded)
 
 
 def change_line(change: Change, devices: Devices) -> str:
     """A change of mode: when, to what, and why."""
-    failed = "failed, now " if change.failure else ""
-    return f"{change.at_s:.1f} s: {failed}{mode_label(change.mode, devices)}. {change.reason}"
+    text = tr("{time:.1f} s: failed, now {mode}. {reason}") if change.failure else tr("{time:.1f} s: {mode}. {reason}")
+    return text.format(time=change.at_s, mode=mode_label(change.mode, devices), reason=change.reason)
 
 
 def text_kinds(kinds: tuple[tuple[TextKind, float], ...]) -> str:
     """Tokens per step by kind of text: `code 4.1, prose 2.3`."""
-    return ", ".join(f"{kind} {per_step:.1f}" for kind, per_step in kinds) or MISSING
+    return ", ".join(f"{_KINDS[kind]} {per_step:.1f}" for kind, per_step in kinds) or MISSING

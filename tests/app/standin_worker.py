@@ -100,7 +100,7 @@ class StandInWorker:
 
     def heartbeats(self) -> None:
         while True:
-            self.send(0, Heartbeat(312_000_000))
+            self.send(0, Heartbeat(312_000_000, self.options.free_bytes))
             time.sleep(1)
 
     def wait(self, seconds: float) -> None:
@@ -367,6 +367,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--hello-s", type=float, default=0.0)
     parser.add_argument("--load-s", type=float, default=0.0)
     parser.add_argument("--prefill-s", type=float, default=0.0)
+    parser.add_argument("--free-bytes", type=int, default=8_000_000_000, help="of the machine's memory")
     parser.add_argument("--die-at-start", action="store_true")
     parser.add_argument("--die-after-steps", type=int)
     parser.add_argument("--once", type=Path, help="a file: later processes that find it do not die")
