@@ -11,7 +11,7 @@ from app.chats.controller import Chats
 from app.chats.session import Session
 from app.generation import Answering, Generation
 from app.stats.figures import FiguresModel
-from core.protocol import Loaded, ModeChanged, Step
+from core.protocol import Heartbeat, Loaded, ModeChanged, Step
 
 
 class ChatFigures(QObject):
@@ -23,7 +23,7 @@ class ChatFigures(QObject):
         super().__init__(parent)
         self._chats = chats
         self._loaded: Loaded | None = None
-        self._memory_bytes: int | None = None
+        self._beat: Heartbeat | None = None
         self._models: WeakKeyDictionary[Session, FiguresModel] = WeakKeyDictionary()
         self._answer_ids: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
         """Of the answers whose steps the models have."""
@@ -56,11 +56,11 @@ class ChatFigures(QObject):
             model.loaded(loaded, time.monotonic())
         self.changed.emit()
 
-    def set_memory(self, rss_bytes: int | None) -> None:
-        """The engine process's resident memory; None once it has ended."""
-        self._memory_bytes = rss_bytes
+    def set_memory(self, beat: Heartbeat | None) -> None:
+        """What memory the engine process takes and the machine has left; None once the process has ended."""
+        self._beat = beat
         for model in self._models.values():
-            model.memory(rss_bytes)
+            model.memory(beat)
         self.changed.emit()
 
     def _of(self, session: Session) -> FiguresModel:
@@ -68,7 +68,7 @@ class ChatFigures(QObject):
         if model is None:
             model = self._models[session] = FiguresModel()
             model.loaded(self._loaded, time.monotonic())
-            model.memory(self._memory_bytes)
+            model.memory(self._beat)
             self._fill(session, model)
         return model
 

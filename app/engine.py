@@ -69,7 +69,7 @@ class Engine(QObject):
     hello_received = Signal(object)
     """`Hello`, from every new process."""
     memory_changed = Signal(object)
-    """Resident bytes of the process (an int, which may not fit a C int); None once it is gone."""
+    """`Heartbeat`: what the process takes, and the machine has left; None once the process is gone."""
 
     def __init__(self, command: Sequence[str] | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -156,7 +156,7 @@ class Engine(QObject):
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Heartbeat):
-            self.memory_changed.emit(event.rss_bytes)
+            self.memory_changed.emit(event)
         elif isinstance(event, Hello):
             _log.info("engine process: %s", event)
             self.hello_received.emit(event)

@@ -36,7 +36,7 @@ from app.window_commands import add_commands, show_menu
 from core.errors import DemoTargetMissing, Problem
 from core.pairs import Pair
 from core.paths import chats_file
-from core.protocol import Hello, ModeChanged
+from core.protocol import Heartbeat, Hello, ModeChanged
 
 if TYPE_CHECKING:
     from app.pairs.picker import PairPicker
@@ -250,10 +250,10 @@ class MainWindow(QMainWindow):
         if self.picker is not None:
             self.picker.preparation.devices = self._devices
 
-    def _on_memory(self, rss_bytes: int | None) -> None:
-        self._held_bytes = rss_bytes or 0
+    def _on_memory(self, beat: Heartbeat | None) -> None:
+        self._held_bytes = beat.rss_bytes if beat is not None else 0
         self._tell_picker()
-        self.figures.set_memory(rss_bytes)
+        self.figures.set_memory(beat)
 
     def _show_figures(self) -> None:
         model = self.figures.shown

@@ -52,6 +52,7 @@ QLabel[kind="bad"] { color: $bad; font-size: 12px; }
 QLabel[kind="reason"] { color: $bad; font-size: 13px; }
 QLabel[kind="note"] { color: $warn; font-size: 12px; }
 QLabel[kind="value"] { font-size: 13px; }
+QLabel[kind="value"][warns="true"] { color: $warn; }
 QLabel[kind="strong"] { font-weight: 600; }
 QLabel[kind="title"] { font-size: 22px; font-weight: 600; }
 QLabel[kind="number"] { font-size: 26px; font-weight: 700; }

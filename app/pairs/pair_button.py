@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QWidget
 
-from app.engine import PairState, PairStatus
+from app.engine import STATE_WORDS, PairState, PairStatus
 from app.language import tr
 from app.theme import colors, scaled
 from app.widgets import ElidedLabel, set_kind
@@ -19,12 +19,6 @@ _DOT_COLORS = {
     PairState.READY: "good",
     PairState.FAILED: "bad",
 }
-_STATE_WORDS = {
-    PairState.NOT_READY: tr("not ready"),
-    PairState.LOADING: tr("loading"),
-    PairState.READY: tr("ready"),
-    PairState.FAILED: tr("failed"),
-}
 
 
 def state_text(status: PairStatus) -> str:
@@ -33,7 +27,7 @@ def state_text(status: PairStatus) -> str:
         return tr("loading {percent} %").format(percent=status.percent)
     if status.state is PairState.FAILED and status.problem:
         return tr("failed: {problem}").format(problem=status.problem.sentence)
-    return _STATE_WORDS[status.state]
+    return STATE_WORDS[status.state]
 
 
 class PairButton(QPushButton):

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.stats.painted import PaintedFigure, Role
 from app.stats.words import MISSING
 from app.theme import NUMBER_PX, SMALL_PX, colors, scaled, sized
 
@@ -16,11 +17,11 @@ _SPAN_DEGREES = 260.0
 _MARK_PX = 15
 
 
-class Dial(QWidget):
+class Dial(PaintedFigure):
     """Shows `text` and `unit` inside an arc filled to `share` (0 to 1), with a mark at `mark` (0 to 1)."""
 
     def __init__(self, caption: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(Role.Indicator, caption, parent)
         self._caption = caption
         self._share: float | None = None
         self._mark: float | None = None
@@ -28,7 +29,6 @@ class Dial(QWidget):
         self._unit = ""
         self._color = "accent"
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(caption)
 
     def show_value(
         self, share: float | None, text: str, unit: str, color: str = "accent", mark: float | None = None

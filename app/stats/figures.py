@@ -14,7 +14,7 @@ from app.stats.step_record import AnswerRecord
 from app.stats.text_kind import TextKind, TextKinds
 from app.stats.totals import Comparison, Position, Totals
 from core.chats import Figures as SavedFigures
-from core.protocol import Done, Loaded, Mode, ModeChanged, Step
+from core.protocol import Done, Heartbeat, Loaded, Mode, ModeChanged, Step
 
 Verdict = Literal["faster", "equal", "slower"]
 Scope = Literal["answer", "chat"]
@@ -77,6 +77,8 @@ class Figures:
     context_used: int | None = None
     context_length: int | None = None
     memory_bytes: int | None = None
+    free_bytes: int | None = None
+    """Of the machine's memory."""
     modes: tuple[tuple[Mode, float], ...] = ()
     """How the answer was decoded: the share of its steps in each mode, the greatest first."""
     mode_reason: str = ""
@@ -98,7 +100,7 @@ class FiguresModel:
 
     def __init__(self) -> None:
         self._loaded: Loaded | None = None
-        self._memory_bytes: int | None = None
+        self._beat: Heartbeat | None = None
         self._top = _LEAST_DIAL
         self._asked: Mode = "plain"
         self._saved: SavedFigures | None = None
@@ -151,9 +153,9 @@ class FiguresModel:
         if loaded is not None:
             self._top = dial_top(2 * loaded.plain_tokens_per_second)
 
-    def memory(self, rss_bytes: int | None) -> None:
-        """The engine process's resident memory; None once it has ended."""
-        self._memory_bytes = rss_bytes
+    def memory(self, beat: Heartbeat | None) -> None:
+        """What memory the engine process takes and the machine has left; None once the process has ended."""
+        self._beat = beat
 
     def step(self, step: Step, now_s: float) -> None:
         """A step of the answer."""
@@ -193,7 +195,7 @@ class FiguresModel:
 
     def figures(self, scope: Scope = "answer") -> Figures:
         """The figures as they stand, of the answer or of the whole chat."""
-        loaded = self._loaded
+        loaded, beat = self._loaded, self._beat
         engine = Figures(
             scope=scope,
             answers=self._chat.answers,
@@ -201,7 +203,8 @@ class FiguresModel:
             dial_top=self._top,
             context_used=self._context_used,
             context_length=loaded.context_length if loaded else None,
-            memory_bytes=self._memory_bytes,
+            memory_bytes=beat.rss_bytes if beat else None,
+            free_bytes=beat.free_bytes if beat else None,
             changes=tuple(self._changes),
             inactive=self._inactive(),
         )

@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.language import tr
+from app.stats.painted import PaintedFigure, Role
 from app.stats.totals import Position
 from app.theme import SMALL_PX, colors, scaled, sized
 
@@ -16,20 +17,19 @@ _LABEL_EVERY = 5
 _GAP = 2.0
 
 
-class Histogram(QWidget):
+class Histogram(PaintedFigure):
     """Left and right go from position to position."""
 
     position_pointed = Signal(int)
     """1-based position under the pointer, or chosen by key; 0 for none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(Role.Chart, tr("Acceptance by position in the block"), parent)
         self._positions: tuple[Position, ...] = ()
         self._pointed = 0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
-        self.setAccessibleName(tr("Acceptance by position in the block"))
 
     def show_positions(self, positions: tuple[Position, ...]) -> None:
         """Show these; empty where nothing was proposed yet."""

@@ -6,20 +6,20 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.stats.painted import PaintedFigure, Role
 from app.theme import colors, scaled
 
 _HEIGHT = 6
 _NEARLY_FULL = 0.9
 
 
-class Meter(QWidget):
+class Meter(PaintedFigure):
     """Filled to `share`, in another colour where it is nearly full."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(Role.ProgressBar, name, parent)
         self._share: float | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(name)
 
     def show_share(self, share: float | None) -> None:
         """0 to 1; None where it is not known."""

@@ -13,6 +13,7 @@ from app.language import tr
 from app.pairs.mode_selector import Devices
 from app.stats import words
 from app.stats.lane_paint import work_box, work_brush
+from app.stats.painted import PaintedFigure, Role
 from app.stats.row import FigureRow
 from app.stats.step_record import AnswerRecord, StepRecord, Work
 from app.stats.timeline import Timeline
@@ -36,14 +37,13 @@ _LEGEND = (
 )
 
 
-class Legend(QWidget):
+class Legend(PaintedFigure):
     """Says what the colours, patterns and shapes mean."""
 
     def __init__(self, columns: int = 2, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(Role.Graphic, tr("Legend"), parent)
         self._columns = columns
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(tr("Legend"))
         self.setAccessibleDescription(", ".join(name for _, name in _LEGEND))
 
     def sizeHint(self) -> QSize:  # noqa: N802

@@ -24,6 +24,11 @@ _SIDE = 18
 _SPEED_COLORS = {"faster": "good", "equal": "accent", "slower": "warn"}
 _MOST_CHANGES = 5
 _POSITIONS_HINT = tr("Of the blocks that proposed a token there")
+LITTLE_BYTES = 1_000_000_000
+"""Free memory of the machine below which the panel warns."""
+_SWAPS = tr(
+    "Little is left: answers slow down when the system moves memory to the disk. Free the pair, or close programs."
+)
 _ROWS = {
     "speed_up": (
         tr("Speed-up"),
@@ -40,6 +45,7 @@ _ROWS = {
     "first_token": (tr("First token"), tr("Known when the first token is there; for an answer, not for a chat.")),
     "context": (tr("Context"), tr("Known when a pair is loaded.")),
     "memory": (tr("Memory"), tr("The engine does not run.")),
+    "free": (tr("Free in this machine"), tr("The engine does not run.")),
     "device": (tr("Runs on"), tr("Known when the engine has started.")),
     "blas": (tr("Matrix library"), tr("Known when the engine has started.")),
 }
@@ -205,10 +211,15 @@ class StatsPanel(QFrame):
             "memory": words.memory(figures.memory_bytes),
         }.items():
             self.rows[name].show_value(text)
+        self._show_free(figures.free_bytes)
         modes = words.decoded_by(figures.modes, self._devices) or [words.MISSING]
         self.rows["modes"].show_value(modes[0], ", ".join(modes[1:]), figures.mode_reason)
         known = figures.context_length
         self.context_meter.show_share((figures.context_used or 0) / known if known else None)
+
+    def _show_free(self, free_bytes: int | None) -> None:
+        little = free_bytes is not None and free_bytes < LITTLE_BYTES
+        self.rows["free"].show_value(words.memory(free_bytes), _SWAPS if little else "", warns=little)
 
     def _show_changes(self, figures: Figures) -> None:
         newest_first = [words.change_line(each, self._devices) for each in reversed(figures.changes)]
@@ -263,7 +274,15 @@ class StatsPanel(QFrame):
         times = (self.rows[name] for name in ("draft", "verify", "other"))
         add(self._for_experts(_section(tr("Time of a step"), *times)))
         add(_section(tr("Answer"), self.rows["modes"], self.rows["first_token"], self._for_experts(self.rows["kinds"])))
-        add(_section(tr("Context and memory"), self.rows["context"], self.context_meter, self.rows["memory"]))
+        add(
+            _section(
+                tr("Context and memory"),
+                self.rows["context"],
+                self.context_meter,
+                self.rows["memory"],
+                self.rows["free"],
+            )
+        )
         add(self._for_experts(_section(tr("Engine"), self.rows["device"], self.rows["blas"])))
         add(self._for_experts(_section(tr("Modes that cannot run"), self.missing)))
         add(self._for_experts(_section(tr("Changes of mode"), self.changes)))  # last, since it grows

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.stats.words import MISSING
-from app.widgets import label
+from app.widgets import label, set_style_property
 
 _GAP = 8
 
@@ -33,6 +33,11 @@ class FigureRow(QWidget):
         """The value."""
         return self._value.text()
 
+    @property
+    def warns(self) -> bool:
+        """Whether the value stands in the colour of warnings."""
+        return bool(self._value.property("warns"))
+
     def set_stacked(self, stacked: bool) -> None:
         """Put the value below the name, where both have no room side by side."""
         direction = QBoxLayout.Direction.TopToBottom if stacked else QBoxLayout.Direction.LeftToRight
@@ -42,8 +47,9 @@ class FigureRow(QWidget):
         side = Qt.AlignmentFlag.AlignLeft if stacked else Qt.AlignmentFlag.AlignRight
         self._value.setAlignment(side | Qt.AlignmentFlag.AlignTop)
 
-    def show_value(self, text: str, *more: str) -> None:
+    def show_value(self, text: str, *more: str, warns: bool = False) -> None:
         """`more` shows when the pointer rests on it."""
+        set_style_property(self._value, "warns", warns)
         if text == MISSING:
             self.setToolTip(self._why)
         else:

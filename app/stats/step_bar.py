@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.language import tr
+from app.stats.painted import PaintedFigure, Role
 from app.theme import colors, scaled
 
 _HEIGHT = 14
@@ -14,15 +15,14 @@ _GAP = 3
 _EMPTY_CELLS = 16
 
 
-class StepBar(QWidget):
+class StepBar(PaintedFigure):
     """`count` cells, the first `filled` of them coloured, the last one in part."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(Role.ProgressBar, tr("Tokens per step"), parent)
         self._filled = 0.0
         self._count = _EMPTY_CELLS
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(tr("Tokens per step"))
 
     def show_value(self, filled: float | None, count: int | None) -> None:
         """Show `filled` of `count` (None: an empty bar)."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.language import tr
 from app.stats.lane_paint import paint_lane
+from app.stats.painted import PaintedFigure, Role
 from app.stats.step_record import AnswerRecord, StepRecord
 from app.theme import SMALL_PX, colors, scaled, sized
 
@@ -28,7 +29,7 @@ _TICKS = 4
 _TARGET, _DRAFT = tr("Target"), tr("Draft")
 
 
-class Timeline(QWidget):
+class Timeline(PaintedFigure):
     """Follows the newest steps until the user moves away from them.
 
     Ctrl+wheel and +/- zoom; dragging, Shift+wheel and the arrow keys pan; comma and full stop go from step to step;
@@ -40,7 +41,7 @@ class Timeline(QWidget):
     view_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(Role.Chart, tr("Overlap timeline"), parent)
         self._record = AnswerRecord()
         self._begin_s = 0.0
         self._span_s = FIRST_SPAN_S
@@ -52,7 +53,6 @@ class Timeline(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
-        self.setAccessibleName(tr("Overlap timeline"))
 
     # ------------------------------------------------------------- what is shown
 

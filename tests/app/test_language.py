@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +40,15 @@ def test_a_catalog_of_the_user_s_language_is_taken(tmp_path: Path, monkeypatch: 
 def test_what_ships_is_english() -> None:
     assert tr("Settings") == "Settings"
     assert tr("") == ""
+
+
+def test_in_another_language_no_text_of_the_window_is_english() -> None:
+    """Texts are looked up as the modules are loaded, so this takes a process whose catalog is there before them."""
+    tests = Path(__file__).resolve().parents[1]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "helpers.marked_texts", str(tests / "app" / "translated")]
+    environment = {**os.environ, "PYTHONPATH": str(tests), "PYTEST_ADDOPTS": ""}
+    result = subprocess.run(
+        command, env=environment, capture_output=True, text=True, cwd=tests.parent, check=False, timeout=300
+    )
+    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
+    assert " passed" in result.stdout

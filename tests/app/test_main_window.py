@@ -61,7 +61,7 @@ def test_a_question_gets_a_streamed_answer_with_figures(open_window: OpenWindow,
     assert float(window.panel.speed.text) > 0
     assert window.panel.acceptance.text.endswith("%")
     assert float(window.panel.per_step.text()) > 1
-    assert window.panel.rows["memory"].text == "312 MB"
+    assert (window.panel.rows["memory"].text, window.panel.rows["free"].text) == ("312 MB", "8.0 GB")
     assert window.panel.rows["context"].text.endswith("of 2,048")
     assert window.verdict.isVisible()
     assert window.verdict.full_text().endswith("plain speed")

@@ -10,7 +10,7 @@ from app.stats.figures import MOST_CHANGES, Figures, FiguresModel, dial_top, ver
 from app.stats.totals import compare_with_plain
 from core.chats import Figures as SavedFigures
 from core.modes import MissingMode
-from core.protocol import Done, Loaded, Mode, ModeChanged, Step
+from core.protocol import Done, Heartbeat, Loaded, Mode, ModeChanged, Step
 from helpers.steps import step
 from helpers.window import PAIR
 
@@ -120,12 +120,13 @@ def test_a_new_answer_forgets_the_last_one_but_not_the_context() -> None:
 
 def test_a_dead_engine_has_no_memory_and_no_plain_speed() -> None:
     model = model_after()
-    model.memory(1_500_000_000)
-    assert model.figures().memory_bytes == 1_500_000_000
+    model.memory(Heartbeat(1_500_000_000, 8_000_000_000))
+    assert (model.figures().memory_bytes, model.figures().free_bytes) == (1_500_000_000, 8_000_000_000)
     model.memory(None)
     model.loaded(None, now_s=0.0)
     figures = model.figures()
-    assert (figures.memory_bytes, figures.plain_tokens_per_second, figures.context_length) == (None, None, None)
+    assert (figures.memory_bytes, figures.free_bytes) == (None, None)
+    assert (figures.plain_tokens_per_second, figures.context_length) == (None, None)
 
 
 def test_the_speed_dial_reaches_beyond_the_speed_and_never_shrinks_in_an_answer() -> None:

@@ -6,14 +6,16 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtGui import QAccessible, QColor
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from app.pairs.mode_selector import Devices
 from app.stats.dial import Dial
 from app.stats.figures import Change, Figures
+from app.stats.meter import Meter
 from app.stats.panel import StatsPanel
 from app.stats.step_record import AnswerRecord
 from app.stats.totals import Position
@@ -27,7 +29,7 @@ from helpers.window import PAIR
 GPU = Figures(
     tokens_per_second=48.3, plain_tokens_per_second=23.0, dial_top=100.0, acceptance=0.74, tokens_per_step=3.9,
     width=16, draft_ms=11.0, verify_ms=62.0, other_ms=1.6, time_to_first_token_s=0.21,
-    context_used=1204, context_length=8192, memory_bytes=6_100_000_000, speed_up=2.1,
+    context_used=1204, context_length=8192, memory_bytes=6_100_000_000, free_bytes=3_200_000_000, speed_up=2.1,
     modes=(("gpu", 0.8), ("plain", 0.2)), mode_reason="Expected here: more.",
     positions=(Position(88, 43), Position(88, 20)), kinds=(("code", 4.1), ("prose", 2.3)), plain_s=31.0, took_s=12.4,
 )  # fmt: skip
@@ -54,9 +56,49 @@ def test_all_figures_are_shown_with_their_units(panel: StatsPanel) -> None:
         "speed_up": "2.10x plain decoding", "kinds": "code 4.1, prose 2.3",
         "draft": "11 ms", "verify": "62 ms", "other": "1.6 ms", "modes": "CPU draft 80 %", "first_token": "0.21 s",
         "context": "1,204 of 8,192",
-        "memory": "6.1 GB", "device": "cpu", "blas": "OpenBLAS",
+        "memory": "6.1 GB", "free": "3.2 GB", "device": "cpu", "blas": "OpenBLAS",
     }  # fmt: skip
     assert panel.rows["modes"].toolTip() == "CPU draft 80 %\nPlain decoding 20 %\nExpected here: more."
+
+
+def test_screen_readers_get_role_and_value_of_what_is_painted(panel: StatsPanel) -> None:
+    panel.show_figures(GPU)
+    role, text = QAccessible.Role, QAccessible.Text
+    for widget, expected, value in (
+        (panel.speed, role.Indicator, "48.3 tok/s"),
+        (panel.acceptance, role.Indicator, "74 % of verified"),
+        (panel.step_bar, role.ProgressBar, "3.9 of 16"),
+        (panel.context_meter, role.ProgressBar, "15 %"),
+        (panel.histogram, role.Chart, panel.histogram.accessibleDescription()),
+        (panel.overlap.timeline, role.Chart, panel.overlap.timeline.accessibleDescription()),
+    ):
+        told = QAccessible.queryAccessibleInterface(widget)
+        assert (told.role(), told.text(text.Value), told.text(text.Description)) == (expected, value, "")
+        assert told.text(text.Name) == widget.accessibleName() != ""
+    panel.show_figures(Figures())
+    assert QAccessible.queryAccessibleInterface(panel.context_meter).text(text.Value) == ""
+    assert QAccessible.queryAccessibleInterface(panel.per_step).role() == role.StaticText
+
+
+def test_what_screen_readers_were_told_of_goes_with_its_widget(qtbot: QtBot) -> None:  # noqa: ARG001
+    for _ in range(200):
+        meter = Meter("Context")
+        assert QAccessible.queryAccessibleInterface(meter).role() == QAccessible.Role.ProgressBar
+        meter.deleteLater()
+        QCoreApplication.sendPostedEvents(meter, QEvent.Type.DeferredDelete)
+        assert not isValid(meter)
+
+
+def test_little_free_memory_is_warned_of(panel: StatsPanel) -> None:
+    panel.show_figures(dataclasses.replace(GPU, free_bytes=1_000_000_000))
+    row = panel.rows["free"]
+    assert (row.text, row.warns, row.toolTip()) == ("1.0 GB", False, "")
+    panel.show_figures(dataclasses.replace(GPU, free_bytes=999_000_000))
+    assert (row.text, row.warns) == ("999 MB", True)
+    assert "Little is left" in row.toolTip()
+    assert panel.rows["memory"].warns is False
+    panel.show_figures(Figures())
+    assert (row.text, row.warns) == ("—", False)
 
 
 def test_the_counterfactual_stands_beside_the_speed_up(panel: StatsPanel) -> None:
