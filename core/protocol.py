@@ -218,6 +218,8 @@ class Loaded(Message, frozen=True):
     """What runs the draft's programs, in words, as the runtime says: `Neural Engine`, `processor`...; empty without."""
     programs_origin: str = ""
     """Whether the programs were kept from an earlier time, and why not; a sentence."""
+    programs_context: int = 0
+    """Tokens of a conversation that the draft sees as programs: its beginning and its newest part; 0 without."""
     verdict: Verdict | None = None
     """Of the check at the end; None where none was made, or it was stopped."""
     thinks: bool | None = None

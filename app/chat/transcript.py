@@ -300,14 +300,17 @@ class Transcript(QScrollArea):
 
     def _keep_place(self) -> None:
         bar = self.verticalScrollBar()
-        if self._at_end:
+        if not self._messages:
+            bar.setValue(0)  # the welcome is read from its beginning
+        elif self._at_end:
             bar.setValue(bar.maximum())
         elif moved := self._place.moved(self.viewport()):
             bar.setValue(bar.value() + moved)
 
     def _show_jump(self) -> None:
-        self.jump.setVisible(not self._at_end)
-        if not self._at_end:
+        away = not self._at_end and bool(self._messages)
+        self.jump.setVisible(away)
+        if away:
             self._place_jump()
 
     def _stick_headers(self) -> None:

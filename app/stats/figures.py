@@ -76,6 +76,8 @@ class Figures:
     time_to_first_token_s: float | None = None
     context_used: int | None = None
     context_length: int | None = None
+    programs_context: int = 0
+    """Tokens that the draft's programs see of the context; 0 without programs."""
     memory_bytes: int | None = None
     free_bytes: int | None = None
     """Of the machine's memory."""
@@ -203,6 +205,7 @@ class FiguresModel:
             dial_top=self._top,
             context_used=self._context_used,
             context_length=loaded.context_length if loaded else None,
+            programs_context=loaded.programs_context if loaded else 0,
             memory_bytes=beat.rss_bytes if beat else None,
             free_bytes=beat.free_bytes if beat else None,
             changes=tuple(self._changes),

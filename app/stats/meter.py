@@ -11,20 +11,22 @@ from app.theme import colors, scaled
 
 _HEIGHT = 6
 _NEARLY_FULL = 0.9
+_MARK_PX = 2
 
 
 class Meter(PaintedFigure):
-    """Filled to `share`, in another colour where it is nearly full."""
+    """Filled to `share`, in another colour where it is nearly full, with a mark somewhere."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(Role.ProgressBar, name, parent)
         self._share: float | None = None
+        self._mark: float | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def show_share(self, share: float | None) -> None:
-        """0 to 1; None where it is not known."""
-        if share != self._share:
-            self._share = share
+    def show_share(self, share: float | None, mark: float | None = None) -> None:
+        """0 to 1; None where it is not known, and for no mark."""
+        if (share, mark) != (self._share, self._mark):
+            self._share, self._mark = share, mark
             self.setAccessibleDescription("" if share is None else f"{100 * share:.0f} %")
             self.update()
 
@@ -32,6 +34,11 @@ class Meter(PaintedFigure):
     def share(self) -> float | None:
         """What is shown."""
         return self._share
+
+    @property
+    def mark(self) -> float | None:
+        """Where the mark stands."""
+        return self._mark
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """A thin line."""
@@ -50,3 +57,6 @@ class Meter(PaintedFigure):
             painter.setBrush(QColor(colors().warn if self._share > _NEARLY_FULL else colors().accent))
             box.setWidth(max(box.width() * min(self._share, 1.0), height))
             painter.drawRoundedRect(box, height / 2, height / 2)
+        if self._mark is not None:
+            painter.setBrush(QColor(colors().text))
+            painter.drawRect(QRectF(self._mark * (self.width() - _MARK_PX), 0, _MARK_PX, height))

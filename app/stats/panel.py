@@ -207,15 +207,21 @@ class StatsPanel(QFrame):
             "other": words.milliseconds(figures.other_ms),
             "kinds": words.text_kinds(figures.kinds),
             "first_token": words.seconds(figures.time_to_first_token_s),
-            "context": words.count_of(figures.context_used, figures.context_length),
             "memory": words.memory(figures.memory_bytes),
         }.items():
             self.rows[name].show_value(text)
         self._show_free(figures.free_bytes)
         modes = words.decoded_by(figures.modes, self._devices) or [words.MISSING]
         self.rows["modes"].show_value(modes[0], ", ".join(modes[1:]), figures.mode_reason)
-        known = figures.context_length
-        self.context_meter.show_share((figures.context_used or 0) / known if known else None)
+        self._show_context(figures)
+
+    def _show_context(self, figures: Figures) -> None:
+        used, length, seen = figures.context_used or 0, figures.context_length, figures.programs_context
+        shortened = words.hidden_middle(used, seen) if length and 0 < seen < length else ""
+        self.rows["context"].show_value(words.count_of(used, length), shortened)
+        self.context_meter.show_share(
+            used / length if length else None, seen / length if shortened and length else None
+        )
 
     def _show_free(self, free_bytes: int | None) -> None:
         little = free_bytes is not None and free_bytes < LITTLE_BYTES

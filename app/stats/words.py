@@ -102,6 +102,17 @@ def count_of(used: int | None, length: int | None) -> str:
     return tr("{used:,} of {length:,}").format(used=used or 0, length=length)
 
 
+def hidden_middle(used: int, seen: int) -> str:
+    """What the draft's programs do not see of a context of `used` tokens."""
+    if used <= seen:
+        text = tr("The draft's programs see {seen:,} tokens: of longer conversations not the middle (mark).")
+        return text.format(seen=seen)
+    text = tr(
+        "The draft's programs see the beginning and the end, {seen:,} tokens: {hidden:,} in the middle are hidden."
+    )
+    return text.format(seen=seen, hidden=used - seen)
+
+
 def counterfactual(took_s: float | None, plain_s: float | None) -> str:
     """`12.4 s; plain decoding would have taken 31.0 s`."""
     if took_s is None or plain_s is None:

@@ -18,6 +18,7 @@ from core.engine.target import Target
 from core.kernel_messages import Precision
 from core.kernels_folder import kernels_dir
 from core.machine import usable_cores
+from core.pairs.memory import PROGRAMS_CONTEXT
 
 log = logging.getLogger("mirror_sd.programs")
 
@@ -27,7 +28,6 @@ MADE = "Prepared now: there were none for these weights on this system."
 Tell = Callable[..., None]
 """Gets the fields of a `KernelProgress`."""
 
-_CONTEXT = 2048
 _WIDTHS = (16, 32, 64)
 _BRANCH_COLUMNS = 32
 """For the processor, where columns cost time; the Neural Engine has room for 64 at the price of 16."""
@@ -127,7 +127,7 @@ def making_s(folder: Path, precision: Precision) -> float:
     """
     widths = _widths(ane.inspect_draft(folder).block_size, ane.system_runtime())
     kept = [
-        ane.compile_kernels(folder, kernels_dir(), precision=precision, width=width, context=_CONTEXT)
+        ane.compile_kernels(folder, kernels_dir(), precision=precision, width=width, context=PROGRAMS_CONTEXT)
         for width in widths
     ]
     return sum(second for kernels in kept for second in kernels.seconds.values())
@@ -154,7 +154,7 @@ def _load(
         if ane.system_runtime() != "cpu":
             raise
         log.warning("%s They are kept in memory alone.", error)
-        programs = runtime.load(folder, precision=precision, width=width, context=_CONTEXT)
+        programs = runtime.load(folder, precision=precision, width=width, context=PROGRAMS_CONTEXT)
         return programs, f"Kept in memory alone: {error}"
 
 
@@ -165,7 +165,9 @@ def _load_kept(
         cache = kernels_dir()
     except OSError as error:
         raise ane.WriteFailed(f"The folder for prepared kernels cannot be made: {error}.") from error
-    kernels = ane.compile_kernels(folder, cache, precision=precision, width=width, context=_CONTEXT, progress=tell)
+    kernels = ane.compile_kernels(
+        folder, cache, precision=precision, width=width, context=PROGRAMS_CONTEXT, progress=tell
+    )
     origin = _KEPT if kernels.hit else MADE
     if kernels.replaced:
         origin = f"Prepared anew: {kernels.replaced}"

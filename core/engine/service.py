@@ -23,6 +23,7 @@ from core.errors import BadRequest, Cancelled
 from core.kernel_messages import KernelRequest
 from core.lock import EngineLock
 from core.pairs import Pair
+from core.pairs.memory import PROGRAMS_CONTEXT
 from core.protocol import (
     Benchmark,
     Done,
@@ -134,6 +135,7 @@ class Service:
             plain_tokens_per_second=loaded.plain_cost.tokens_per_second,
             programs_on=loaded.programs.device if loaded.programs else "",
             programs_origin=loaded.programs.origin if loaded.programs else "",
+            programs_context=PROGRAMS_CONTEXT if loaded.programs else 0,
             verdict=loaded.verdict,
             thinks=thinks_by_itself(loaded.tokenizer),
         )

@@ -27,7 +27,8 @@ DEFAULT_CONTEXT = 8192
 
 _CACHE_STEP = 256  # mlx-lm's KVCache grows by so many positions
 _CHUNK_ROWS = 512  # rows of a prefill pass (core.engine.session)
-_PROGRAM_CONTEXT = 2048  # positions of the draft's programs (core.engine.programs)
+PROGRAMS_CONTEXT = 2048
+"""Positions that a draft sees as programs: a conversation's beginning and its newest part."""
 _PREFIX_SHARE = 4  # of the free memory: one part in so many (core.engine.prefix_store)
 _PROGRAM_BYTES = 256 * 1024 * 1024
 """Python, MLX, transformers, buffers. Chosen so that the sum is what the worker was measured to use with the demo pair
@@ -189,8 +190,8 @@ def _rows(
     if draft is not None:
         keys = 2 * draft.num_key_value_heads * draft.head_dim * draft.num_hidden_layers
         yield MemoryRow("draft cache", keys * value_bytes * _stepped(context), f"{context:,} positions")
-        programs = program_bytes(draft) + 2 * keys * _PROGRAM_CONTEXT
-        yield MemoryRow("draft programs", programs, f"8-bit weights, {_PROGRAM_CONTEXT:,} positions")
+        programs = program_bytes(draft) + 2 * keys * PROGRAMS_CONTEXT
+        yield MemoryRow("draft programs", programs, f"8-bit weights, {PROGRAMS_CONTEXT:,} positions")
     yield MemoryRow("working space", _working_bytes(target, draft, value_bytes), f"a pass of {_CHUNK_ROWS} tokens")
     yield MemoryRow("the program itself", _PROGRAM_BYTES, "Python and MLX")
 

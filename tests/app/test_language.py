@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
 
-from app.language import catalog, tr
+from app.language import catalog, tr, trn
+
+FILES: dict[str | tuple[str, str], str | tuple[str, str]] = {("{n} file", "{n} files"): ("{n} Datei", "{n} Dateien")}
 
 
-def write_catalog(path: Path, texts: dict[str, str]) -> None:
-    """A compiled catalog as gettext's manual lays it out: tables of lengths and offsets, then the texts."""
-    entries = sorted({"": "Content-Type: text/plain; charset=UTF-8\n", **texts}.items())
-    at = 28 + 16 * len(entries)
-    tables, blob = [b"", b""], b""
-    for table, column in enumerate(zip(*entries, strict=True)):
-        for text in column:
-            data = text.encode()
-            tables[table] += struct.pack("<II", len(data), at + len(blob))
-            blob += data + b"\0"
+def write_catalog(path: Path, texts: dict[str | tuple[str, str], str | tuple[str, str]]) -> None:
+    """A compiled catalog."""
+    translated = Catalog(locale="de")
+    for text, translation in texts.items():
+        translated.add(text, translation)
     path.parent.mkdir(parents=True)
-    header = struct.pack("<IIIIIII", 0x950412DE, 0, len(entries), 28, 28 + 8 * len(entries), 0, 0)
-    path.write_bytes(header + tables[0] + tables[1] + blob)
+    with path.open("wb") as file:
+        write_mo(file, translated)
 
 
 def test_a_catalog_of_the_user_s_language_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_catalog(tmp_path / "de" / "LC_MESSAGES" / "mirror-sd.mo", {"Settings": "Einstellungen"})
+    write_catalog(tmp_path / "de" / "LC_MESSAGES" / "mirror-sd.mo", {"Settings": "Einstellungen", **FILES})
     monkeypatch.setenv("LANGUAGE", "de")
     assert catalog(tmp_path).gettext("Settings") == "Einstellungen"
     assert catalog(tmp_path).gettext("Log") == "Log"
+    assert catalog(tmp_path).ngettext("{n} file", "{n} files", 1) == "{n} Datei"
+    assert catalog(tmp_path).ngettext("{n} file", "{n} files", 0) == "{n} Dateien"
     monkeypatch.setenv("LANGUAGE", "fr")
     assert catalog(tmp_path).gettext("Settings") == "Settings"
 
@@ -40,6 +40,7 @@ def test_a_catalog_of_the_user_s_language_is_taken(tmp_path: Path, monkeypatch: 
 def test_what_ships_is_english() -> None:
     assert tr("Settings") == "Settings"
     assert tr("") == ""
+    assert (trn("one", "more", 1), trn("one", "more", 2)) == ("one", "more")
 
 
 def test_in_another_language_no_text_of_the_window_is_english() -> None:

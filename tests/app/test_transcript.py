@@ -25,6 +25,17 @@ def at_end(transcript: Transcript) -> bool:
     return bar.value() == bar.maximum()
 
 
+def test_the_welcome_is_read_from_its_beginning(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.resize(300, 150)
+    bar = transcript.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    assert bar.value() == 0
+    bar.setValue(bar.maximum())
+    assert not transcript.jump.isVisible()
+    bar.setValue(0)
+    assert not transcript.jump.isVisible()
+
+
 def test_it_follows_growing_text_at_the_end(transcript: Transcript, qtbot: QtBot) -> None:
     fill(transcript, qtbot)
     qtbot.waitUntil(lambda: at_end(transcript))

@@ -61,6 +61,18 @@ def test_all_figures_are_shown_with_their_units(panel: StatsPanel) -> None:
     assert panel.rows["modes"].toolTip() == "CPU draft 80 %\nPlain decoding 20 %\nExpected here: more."
 
 
+def test_the_context_says_what_the_drafts_programs_do_not_see(panel: StatsPanel) -> None:
+    row, meter = panel.rows["context"], panel.context_meter
+    panel.show_figures(dataclasses.replace(GPU, programs_context=2048))
+    assert (row.text, meter.share, meter.mark) == ("1,204 of 8,192", 1204 / 8192, 0.25)
+    assert "of longer conversations not the middle" in row.toolTip()
+    panel.show_figures(dataclasses.replace(GPU, context_used=3000, programs_context=2048))
+    assert "952 in the middle are hidden" in row.toolTip()
+    for others in ({"programs_context": 0}, {"programs_context": 8192}):
+        panel.show_figures(dataclasses.replace(GPU, **others))
+        assert (row.toolTip(), meter.mark) == ("", None)
+
+
 def test_screen_readers_get_role_and_value_of_what_is_painted(panel: StatsPanel) -> None:
     panel.show_figures(GPU)
     role, text = QAccessible.Role, QAccessible.Text

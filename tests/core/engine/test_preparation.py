@@ -15,6 +15,7 @@ from core.engine.loader import load_pair
 from core.engine.service import Service
 from core.errors import Cancelled
 from core.pairs import Pair
+from core.pairs.memory import PROGRAMS_CONTEXT
 from core.protocol import Event, Load, Loaded, Progress, Unload
 
 PARTS = ("target", "draft", "programs", "plain", "costs")
@@ -66,6 +67,7 @@ def test_programs_are_made_once_with_each_stage_of_each_program_and_then_found(s
     assert len({program for program, _ in stages if program}) > 2
     assert notes(first) == ["The draft's programs are made now: none are kept for these weights on this system."]
     assert "Prepared now" in loaded.programs_origin
+    assert loaded.programs_context == PROGRAMS_CONTEXT
     assert notes(second) == [again.programs_origin] == ["Prepared earlier, and kept."]
     assert not [each for each in second if each.kernels and each.kernels.stage == "build"]
     assert {each.left_s for each in first} == {None}
