@@ -13,38 +13,11 @@ from app.generation import State
 from app.main_window import MainWindow
 from app.race.race_model import RaceState
 from app.stats.step_record import Work
-from core.client import worker_command
-from core.errors import DemoTargetMissing
-from core.pairs import demo_pair
 from core.protocol import Done, Step
-from helpers.window import OpenWindow
+from helpers.looks import assert_sound_look
 
 WAIT_MS = 240_000
 pytestmark = [pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(autouse=True)
-def home(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One folder for all: the first load fills it with compiled kernels, which takes half a minute."""
-    monkeypatch.setenv("MIRROR_SD_HOME", str(shared_home))
-    return shared_home
-
-
-@pytest.fixture
-def window(open_window: OpenWindow, qtbot: QtBot) -> MainWindow:
-    try:
-        demo_pair()
-    except DemoTargetMissing:
-        pytest.skip("the demo pair is not installed")
-    window = open_window(command=worker_command("window"), choose_pair=demo_pair)
-    qtbot.waitUntil(lambda: window.pair_button.state_text in ("ready", "failed"), timeout=WAIT_MS)
-    assert window.pair_button.state_text == "ready"
-    return window
 
 
 def test_the_timeline_shows_what_both_devices_did_in_mirror_mode(

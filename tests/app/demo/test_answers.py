@@ -1,10 +1,9 @@
-"""The window with the real engine and the demo pair."""
+"""Answers of the real engine: their figures, a stop, a kill, and going on."""
 
 from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -13,39 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from app.generation import State
 from app.main_window import MainWindow
-from core.client import worker_command
-from core.errors import DemoTargetMissing
-from core.pairs import demo_pair
-from helpers.window import OpenWindow
+from helpers.looks import assert_sound_look
 
 WAIT_MS = 120_000
 pytestmark = [pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(autouse=True)
-def home(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One folder for all: the first load fills it with compiled kernels, which takes half a minute."""
-    monkeypatch.setenv("MIRROR_SD_HOME", str(shared_home))
-    return shared_home
-
-
-@pytest.fixture
-def window(open_window: OpenWindow, qtbot: QtBot) -> MainWindow:
-    try:
-        demo_pair()
-    except DemoTargetMissing:
-        pytest.skip("the demo pair is not installed")
-    window = open_window(command=worker_command("window"), choose_pair=demo_pair)
-    qtbot.waitUntil(lambda: window.pair_button.state_text in ("ready", "failed"), timeout=WAIT_MS)
-    assert window.pair_button.state_text == "ready"
-    qtbot.waitUntil(lambda: not window._tasks._running)  # it has opened the chat of the test before
-    window.chats.new()
-    return window
 
 
 def ask(window: MainWindow, qtbot: QtBot, text: str) -> None:
