@@ -45,6 +45,7 @@ def test_two_turns_are_answered_with_true_figures(window: MainWindow, qtbot: QtB
     assert window.panel.rows["context"].text != used
     shown = [view.toPlainText() for view in window.transcript.findChildren(QTextBrowser)]
     assert any("Paris" in text for text in shown)
+    qtbot.waitUntil(lambda: assert_sound_look(window), timeout=WAIT_MS)
 
 
 def test_a_kill_in_mid_answer_keeps_the_text_and_the_next_message_works(window: MainWindow, qtbot: QtBot) -> None:
@@ -55,6 +56,7 @@ def test_a_kill_in_mid_answer_keeps_the_text_and_the_next_message_works(window: 
     os.kill(pid, signal.SIGKILL)
     qtbot.waitUntil(window.notice.isVisible, timeout=WAIT_MS)
     assert "SIGKILL" in window.notice.sentence.text()
+    qtbot.waitUntil(lambda: assert_sound_look(window), timeout=WAIT_MS)
     assert len(answered(window)) > 20
     ask(window, qtbot, "Say hello.")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
@@ -69,6 +71,7 @@ def test_stop_in_mid_answer_keeps_the_model_loaded(window: MainWindow, qtbot: Qt
     qtbot.waitUntil(lambda: window.generation.state is State.IDLE, timeout=WAIT_MS)
     assert window.pair_button.state_text == "ready"
     assert window._engine.worker_pid == pid
+    qtbot.waitUntil(lambda: assert_sound_look(window), timeout=WAIT_MS)
 
 
 def test_a_stopped_answer_is_continued_where_it_ended(window: MainWindow, qtbot: QtBot) -> None:
@@ -86,3 +89,4 @@ def test_a_stopped_answer_is_continued_where_it_ended(window: MainWindow, qtbot:
     assert continued.content.startswith(begun.content)
     assert continued.content == answered(window)
     assert not continued.content[len(begun.content) :].startswith(begun.content[:10])  # it did not begin anew
+    qtbot.waitUntil(lambda: assert_sound_look(window), timeout=WAIT_MS)

@@ -46,6 +46,7 @@ def test_the_timeline_shows_what_both_devices_did_in_mirror_mode(
     assert sum(each.accepted for each in positions) == ends[0].accepted
     panel.overlap.export_to(tmp_path / "trace.json")
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) > 3 * len(steps)
+    qtbot.waitUntil(lambda: assert_sound_look(window), timeout=WAIT_MS)
 
 
 def test_a_race_on_the_demo_pair_gives_the_same_text(window: MainWindow, qtbot: QtBot) -> None:
@@ -61,6 +62,7 @@ def test_a_race_on_the_demo_pair_gives_the_same_text(window: MainWindow, qtbot: 
         race.skip.click()
         assert race.verdict.text().startswith(f"Same text: {len(race._model.left.token_ids)} tokens")
         assert race._model.left.token_ids == list(race._model.left.done.token_ids)  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: assert_sound_look(race), timeout=WAIT_MS)
     window.chats.send("Say hello.")
     qtbot.waitUntil(lambda: window.generation.state is State.ANSWERING, timeout=WAIT_MS)
 
@@ -79,3 +81,4 @@ def test_a_check_of_the_demo_pair_ends_with_its_verdict(window: MainWindow, qtbo
     equal = check.by_mode.item(1, 1)
     assert equal is not None
     assert equal.text().endswith("of 2")
+    qtbot.waitUntil(lambda: assert_sound_look(check), timeout=WAIT_MS)
