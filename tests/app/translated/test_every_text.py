@@ -17,8 +17,8 @@ from helpers.window import WAIT_MS
 
 MARKED = re.compile("⟦[^⟦⟧]*(⟦[^⟦⟧]*⟧[^⟦⟧]*)*⟧")
 DATA = re.compile(
-    r"Mirror SD|Hello there|this is an answer|Hi\b|Test pair|tok/s|cpu|stand-in|Ctrl|Shift|Enter|Esc|Python"
-    r"|\b(ms|s|MB|GB|px|x)\b"
+    r"Mirror SD|Hello there|this is an answer|Test pair|OpenBLAS|stand-in|Python|Linux\S*|Apache License|tok/s"
+    r"|\b(Ctrl|Shift|Enter|Esc|Tab|Space|Backspace|PgDown|PgUp|Up|Hi|cpu|ane|Qt|ms|s|MB|GB|px|x)\b"
 )
 """What is no text of the window: names, answers, keys, units."""
 
