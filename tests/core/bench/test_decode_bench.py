@@ -58,8 +58,10 @@ def test_auto_is_held_against_plain_over_long_answers(loaded):
     assert list(speeds) == [
         "auto: 200 tokens of chat: speed",
         "auto: 200 tokens of chat: against plain, by answer",
+        "plain: 200 tokens of chat: against itself, by answer",
         "auto: 200 tokens of random words: speed",
         "auto: 200 tokens of random words: against plain, by answer",
+        "plain: 200 tokens of random words: against itself, by answer",
     ]
     for each in speeds.values():
         assert 0 < each.spread[0] <= each.value <= each.spread[1]
