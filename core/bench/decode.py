@@ -188,7 +188,7 @@ wrong."""
 
 def long_answer_rows(loaded: LoadedPair, prompt: Sequence[int], runs: int) -> list[Row]:
     """Mode `auto` against plain decoding over answers of 200 tokens; of each kind the first is by a controller that
-    knows nothing yet. Plain decoding is measured twice in each run: what differs between the two is the machine's doing.
+    knows nothing yet. Plain decoding is measured twice in each run: what differs between the two the machine does.
     """
     rows = []
     for name, options in _LONG_ANSWERS.items():
