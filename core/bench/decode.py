@@ -22,6 +22,7 @@ from core.engine.step_figures import (
     hidden_on_hits,
     hit_rate,
     hits_by_accepted,
+    lost_share,
     overlap,
     tokens_of,
     tokens_per_second,
@@ -196,16 +197,20 @@ def long_answer_rows(loaded: LoadedPair, prompt: Sequence[int], runs: int) -> li
             loaded.controller = Controller(loaded.controller.costs)
         systems: list[tuple[str, Mode]] = [("plain", "plain"), ("auto", "auto"), ("again", "plain")]
         speeds: dict[str, list[float]] = {system: [] for system, _ in systems}
+        lost: list[float] = []
         for index in range(runs):
             first = index % len(systems)
             for system, mode in systems[first:] + systems[:first]:
                 limits = Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.most_rows)
                 steps = decode_anew(loaded, prompt, mode, limits, options, draft_options=GenerateOptions())
                 speeds[system].append(tokens_per_second(steps))
+                if mode == "auto":
+                    lost.append(100 * lost_share(steps))
         what = f"{_LONG_ANSWER_TOKENS} tokens of {name}"
         rows.append(row(f"auto: {what}: speed", "tok/s", speeds["auto"], speeds["plain"], "plain"))
         rows.append(_by_answer(f"auto: {what}: against plain, by answer", speeds["auto"], speeds["plain"]))
         rows.append(_by_answer(f"plain: {what}: against itself, by answer", speeds["again"], speeds["plain"]))
+        rows.append(row(f"auto: {what}: lost by drafting", "%", lost))
     return rows
 
 

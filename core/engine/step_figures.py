@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Literal, Protocol
 
 from core.engine.decode import DecodeStep
@@ -76,3 +77,17 @@ def hidden_on_hits(steps: Sequence[DecodeStep]) -> float | None:
 
 def _guessed(steps: Sequence[DecodeStep]) -> Iterator[tuple[DecodeStep, DecodeStep]]:
     return ((before, step) for before, step in pairwise(steps) if step.branch)
+
+
+def lost_share(steps: Sequence[DecodeStep]) -> float:
+    """Of an answer's time, what drafted steps took beyond plain ones for the same tokens; below 0 where they gained.
+
+    A plain step is taken to last as long as the median of those of the same answer, so that a machine that is busier
+    during one answer than during another makes no difference. 0 for an answer without plain steps.
+    """
+    took_s = [(step, step.done_s - before.done_s) for before, step in pairwise(steps)]
+    plain_s = [took for step, took in took_s if not step.proposals]
+    if not plain_s:
+        return 0.0
+    beyond_s = sum(took - len(step.tokens) * median(plain_s) for step, took in took_s if step.proposals)
+    return beyond_s / sum(took for _, took in took_s)

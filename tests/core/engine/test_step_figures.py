@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from core.engine.decode import DecodeStep
-from core.engine.step_figures import hidden_on_hits, hit_rate, hits_by_accepted, overlap
+from core.engine.step_figures import hidden_on_hits, hit_rate, hits_by_accepted, lost_share, overlap
 
 
 def step(verify, draft=(), branch=None, accepted=0):
@@ -41,3 +43,15 @@ def test_overlap_is_the_share_of_the_drafts_time_that_lay_beside_the_targets():
 def test_what_is_hidden_counts_hits_only():
     assert hidden_on_hits(STEPS) == pytest.approx((0.8 + 0.8) / (0.9 + 0.8))
     assert hidden_on_hits(STEPS[:1]) is None
+
+
+def plain_step(done_s):
+    return dataclasses.replace(step((0.0, done_s)), proposals=(), mode="plain")
+
+
+def test_what_drafting_lost_is_told_by_the_answers_own_plain_steps():
+    plain = [plain_step(10.0 * number) for number in range(5)]
+    assert lost_share(plain) == 0
+    assert lost_share([*plain, step((50.0, 55.0))]) == pytest.approx(5 / 55)
+    assert lost_share([*plain, step((50.0, 55.0), accepted=2)]) == pytest.approx(-15 / 55)
+    assert lost_share([plain_step(0.0), step((1.0, 9.0))]) == 0
