@@ -103,7 +103,7 @@ class Tour:
         await _until(lambda: window.generation.state is State.IDLE and not window.chats.current.asking)
 
     def _tokens(self) -> int:
-        steps = self._window._model.record.steps
+        steps = self._window.figures.shown.record.steps
         return sum(step.tokens for step in steps)
 
     async def _timeline(self) -> None:

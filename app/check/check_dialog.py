@@ -217,6 +217,7 @@ class CheckDialog(QDialog):
                     item.setToolTip(text)
             table.setRowCount(len(model.started.modes))
             _stretch(table, _DIFFERENCE)
+            _show_all_rows(table)
         if model.verdict is not None:
             speed = model.verdict.modes[0].tokens_per_second
             rows = [words.mode_cells(each, speed, devices) for each in model.verdict.modes]
@@ -243,6 +244,12 @@ def _stretch(table: QTableWidget, column: int) -> None:
     header = table.horizontalHeader()
     header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
     header.setSectionResizeMode(column, QHeaderView.ResizeMode.Stretch)
+
+
+def _show_all_rows(table: QTableWidget) -> None:
+    rows_px = sum(table.rowHeight(row) for row in range(table.rowCount()))
+    around_px = table.horizontalScrollBar().sizeHint().height() + 2 * table.frameWidth()
+    table.setMinimumHeight(table.horizontalHeader().sizeHint().height() + rows_px + around_px)
 
 
 def _set_cell(table: QTableWidget, row: int, column: int, text: str, tip: str) -> None:

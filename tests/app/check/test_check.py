@@ -14,6 +14,7 @@ from app.check.check_dialog import CheckDialog
 from app.check.check_model import CheckState
 from app.generation import State
 from app.main_window import MainWindow
+from app.theme import Theme
 from core.bench.prompts import FEW_PROMPTS
 from helpers.window import WAIT_MS, OpenWindow
 
@@ -51,6 +52,17 @@ def test_a_check_fills_its_tables_and_ends_with_a_verdict(open_window: OpenWindo
     assert copied.startswith("Test pair: 10 prompts, 64 tokens at most, greedy\nNot checked: mirror.")
     assert "gpu       10 of 10     40.0     2.00x" in copied
     assert copied.endswith("All answers are those of plain decoding, token for token.")
+
+
+def test_all_modes_are_in_sight_in_the_smallest_dialog(open_window: OpenWindow, theme: Theme, qtbot: QtBot) -> None:
+    theme.set_sizes(40, 40)
+    dialog = opened(open_window(), qtbot)
+    dialog.resize(dialog.minimumSize())
+    dialog.start.click()
+    until(qtbot, dialog, CheckState.DONE)
+    qtbot.waitUntil(lambda: dialog.by_mode.verticalScrollBar().maximum() == 0)
+    last = dialog.by_mode.visualItemRect(dialog.by_mode.item(dialog.by_mode.rowCount() - 1, 0))
+    assert dialog.by_mode.viewport().rect().contains(last)
 
 
 def test_another_text_is_named_with_its_place(open_window: OpenWindow, qtbot: QtBot) -> None:
