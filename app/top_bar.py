@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QSizePolicy, QWidget
 
@@ -37,6 +37,11 @@ class TopBar(QFrame):
         self.pair_button = PairButton()
         self.mode_selector = ModeSelector()
         self.verdict = VerdictChip()
+        self._widgets = (
+            *(self.sidebar_toggle, self.pair_button, self.mode_selector, self.verdict),
+            *(self.panel_toggle, self.menu_button),
+        )
+        self._known_hints: list[tuple[bool, QSize, QSize]] = []
         middle = Qt.AlignmentFlag.AlignVCenter  # or the lowest part would squeeze the others
         first, second, last = self._inner = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
         first.addWidget(self.sidebar_toggle, 0, middle)
@@ -64,11 +69,16 @@ class TopBar(QFrame):
 
     def event(self, event: QEvent) -> bool:
         """A part has another size: of its text, or of what it tells."""
-        if event.type() == QEvent.Type.LayoutRequest:
+        if event.type() == QEvent.Type.LayoutRequest and (hints := self._size_hints()) != self._known_hints:
+            self._known_hints = hints  # to invalidate asks for a layout again: without a change it would never end
             for layout in self._inner:
                 layout.invalidate()  # Qt tells only the outermost layout of what has changed
             self._fit()
         return super().event(event)
+
+    def _size_hints(self) -> list[tuple[bool, QSize, QSize]]:
+        """What the layouts ask of the parts."""
+        return [(part.isVisibleTo(self), part.sizeHint(), part.minimumSizeHint()) for part in self._widgets]
 
     def _fit(self) -> None:
         """Whatever shows now: the rows do not change while an answer streams."""

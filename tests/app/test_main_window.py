@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QAccessible, QGuiApplication
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QPlainTextEdit, QTextBrowser, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QPlainTextEdit, QTextBrowser, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.engine import PairState
@@ -65,6 +65,35 @@ def test_a_question_gets_a_streamed_answer_with_figures(open_window: OpenWindow,
     assert window.panel.rows["context"].text.endswith("of 2,048")
     assert window.verdict.isVisible()
     assert window.verdict.full_text().endswith("plain speed")
+
+
+class Layouts(QObject):
+    """Counts how often a widget of the application is laid out anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        self.count += event.type() == QEvent.Type.LayoutRequest
+        return False
+
+
+def test_a_window_at_rest_lays_nothing_out(open_window: OpenWindow, qapp: QApplication, qtbot: QtBot) -> None:
+    window = ready(open_window(), qtbot)
+    ask(window, qtbot)
+    until(qtbot, window, State.IDLE)
+    layouts = Layouts()
+    qapp.installEventFilter(layouts)
+
+    def rests() -> bool:
+        before = layouts.count
+        for _ in range(20):
+            qapp.processEvents()
+        return layouts.count == before
+
+    qtbot.waitUntil(rests, timeout=WAIT_MS)
+    qapp.removeEventFilter(layouts)
 
 
 def test_the_gauges_move_while_it_answers(open_window: OpenWindow, qtbot: QtBot) -> None:
