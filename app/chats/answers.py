@@ -95,7 +95,7 @@ class Answers(QObject):
 
     async def _ask(self, session: Session, work: Work, settings: Settings) -> None:
         try:
-            chat, answer_id, path = await self._keeper.call(lambda store: ask(store, session, work))
+            chat, path = await self._keeper.call(lambda store: ask(store, session, work))
         except MirrorError as error:
             session.asking = False
             self.failed.emit(error.problem)
@@ -108,14 +108,13 @@ class Answers(QObject):
         session.chat = chat
         session.take(path)
         answer = session.path[-1]
-        assert answer.id == answer_id
         answering = Answering(
             turns(session.path, session.options.system_prompt),
             _options(session, answer, settings),
             answer.content,
             answer.thinking,
         )
-        writing = session.writing = Writing(self._keeper, answer_id, answering, answer.figures)
+        writing = session.writing = Writing(self._keeper, answer.id, answering, answer.figures)
         self._under_way[answering] = session, writing
         self.hold(session)
         self.asked.emit(session, [message.id for message in session.path[:-2]] == before)

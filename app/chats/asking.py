@@ -44,14 +44,17 @@ def same_answer(answer_id: int) -> Work:
     return work
 
 
-def ask(store: ChatStore, session: Session, work: Work) -> tuple[Chat, int, tuple[Message, ...]]:
-    """Do the work in the session's chat; returns the chat, the answer's id, and the messages that are shown."""
+def ask(store: ChatStore, session: Session, work: Work) -> tuple[Chat, tuple[Message, ...]]:
+    """Do the work in the session's chat; returns the chat and its messages down to the answer.
+
+    Another window may have chosen others meanwhile: this one shows what it has asked.
+    """
     options = session.options
     chat = made(store, session)
     answer_id = work(store, chat.id, options.pair)
     if chat.options != options:
         store.set_options(chat.id, options)
-    return store.get(chat.id), answer_id, store.messages.path(chat.id)
+    return store.get(chat.id), store.messages.path_to(answer_id)
 
 
 def made(store: ChatStore, session: Session) -> Chat:

@@ -33,6 +33,9 @@ _UP = """
     )"""
 
 
+_PATH_TO = f"{_UP} SELECT {rows.MESSAGE} FROM messages WHERE id IN (SELECT id FROM up) ORDER BY id"
+
+
 class Messages:
     """Writes and reads messages. Every method may raise the errors of `Database.write`."""
 
@@ -46,12 +49,14 @@ class Messages:
         """The chosen messages, from the first to the last. Raises `MissingChat`."""
         with self._database.read() as connection:
             rows.get_chat(connection, chat_id)
-            versions: defaultdict[int | None, list[int]] = defaultdict(list)
-            for number, parent in connection.execute(
-                "SELECT id, parent_id FROM messages WHERE chat_id = ? ORDER BY id", (chat_id,)
-            ):
-                versions[parent].append(number)
+            versions = _versions(connection, chat_id)
             return tuple(rows.message(row, versions[row[1]]) for row in connection.execute(_PATH, (chat_id,)))
+
+    def path_to(self, message_id: int) -> tuple[Message, ...]:
+        """The messages from the first to this one, whatever is chosen. Raises `MissingMessage`."""
+        with self._database.read() as connection:
+            versions = _versions(connection, _chat_of(connection, message_id))
+            return tuple(rows.message(row, versions[row[1]]) for row in connection.execute(_PATH_TO, (message_id,)))
 
     def get(self, message_id: int) -> Message:
         """One message, chosen or not. Raises `MissingMessage`."""
@@ -161,6 +166,16 @@ def _new(
     pair: str = "",
 ) -> Message:
     return Message(0, parent_id, role, content, "", attachments, state, None, None, pair, database.now_ms(), ())
+
+
+def _versions(connection: sqlite3.Connection, chat_id: int) -> defaultdict[int | None, list[int]]:
+    """The messages below each message of a chat; below None the first ones."""
+    versions: defaultdict[int | None, list[int]] = defaultdict(list)
+    for number, parent in connection.execute(
+        "SELECT id, parent_id FROM messages WHERE chat_id = ? ORDER BY id", (chat_id,)
+    ):
+        versions[parent].append(number)
+    return versions
 
 
 def _get(connection: sqlite3.Connection, message_id: int) -> Message:

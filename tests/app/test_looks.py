@@ -66,7 +66,7 @@ def test_an_answer_with_its_figures_and_the_find_bar(around: Surroundings, qtbot
 
 @pytest.mark.parametrize("size", [(900, 600)])
 @pytest.mark.parametrize("text_px", TEXTS_PX)
-def test_the_rooms_of_their_own(around: Surroundings) -> None:
+def test_the_rooms_of_their_own(around: Surroundings, qtbot: QtBot) -> None:
     window = around._window
     rooms: list[Callable[[], QWidget | None]] = [
         lambda: (window.tools.open_race(), window.tools.race)[1],
@@ -77,8 +77,7 @@ def test_the_rooms_of_their_own(around: Surroundings) -> None:
     for open_room in rooms:
         room = open_room()
         assert room is not None
-        settle()
-        assert_sound_look(room)
+        qtbot.waitUntil(lambda room=room: assert_sound_look(room), timeout=WAIT_MS)  # it may still learn what to show
         room.close()
 
 

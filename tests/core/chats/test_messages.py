@@ -84,7 +84,12 @@ def test_choosing_a_message_deep_in_another_branch_shows_the_way_to_it(store, ch
     _, a1 = ask(store, chat, None, "q1", "a1")
     _, deep = ask(store, chat, a1, "q2", "a2")
     ask(store, chat, None, "other", "b")
+    assert [message.content for message in store.messages.path_to(deep)] == ["q1", "a1", "q2", "a2"]
+    assert [message.content for message in store.messages.path_to(a1)] == ["q1", "a1"]
     store.messages.choose(deep)
+    assert store.messages.path_to(deep) == store.messages.path(chat.id)
+    with pytest.raises(MissingMessage):
+        store.messages.path_to(deep + 100)
     assert contents(store, chat) == ["q1", "a1", "q2", "a2"]
 
 

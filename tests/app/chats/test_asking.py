@@ -1,0 +1,32 @@
+"""What a question writes in the store, beside other windows that write there."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.chats.asking import another_answer, ask, same_answer
+from app.chats.session import Session
+from core.chats import ChatStore
+
+
+@pytest.mark.parametrize("asked", ["another answer", "the same answer"])
+def test_what_was_asked_is_shown_whatever_another_window_does_meanwhile(asked: str) -> None:
+    store = ChatStore.in_memory()
+    session = Session(store.create())
+    assert session.chat is not None
+    chat_id = session.chat.id
+    question = store.messages.add_user(chat_id, None, "Why?")
+    answer = store.messages.begin_answer(chat_id, question.id)
+    work = another_answer(question.id) if asked == "another answer" else same_answer(answer.id)
+
+    def beside(store: ChatStore, chat_id: int, pair: str) -> int:
+        wanted = work(store, chat_id, pair)
+        other = store.messages.add_user(chat_id, None, "What another window asks")
+        store.messages.begin_answer(chat_id, other.id)
+        return wanted
+
+    _, path = ask(store, session, beside)
+    assert [message.content for message in path[:-1]] == ["Why?"]
+    assert (path[-1].id == answer.id) == (asked == "the same answer")
+    assert path[-1].parent_id == question.id
+    store.close()
