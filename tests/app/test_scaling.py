@@ -15,6 +15,7 @@ TESTED = ("test_looks.py", "test_formulas.py", "test_code.py", "stats/test_panel
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("QT_QPA_PLATFORM") == "xcb", reason="it needs no display, and has run without one")
 @pytest.mark.parametrize("factor", ["1.5", "2", "3"])
 def test_the_window_is_whole_on_screens_of_other_densities(factor: str) -> None:
     """The factor of a process is fixed when it starts."""
