@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QAccessibleWidget, QWidget
@@ -41,11 +43,6 @@ def _make(_class_name: str, about: QObject) -> QAccessibleInterface | None:
     return about.told
 
 
-_installed = False
-
-
+@cache
 def _install_factory() -> None:
-    global _installed
-    if not _installed:
-        QAccessible.installFactory(_make)
-        _installed = True
+    QAccessible.installFactory(_make)

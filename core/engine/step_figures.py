@@ -89,5 +89,6 @@ def lost_share(steps: Sequence[DecodeStep]) -> float:
     plain_s = [took for step, took in took_s if not step.proposals]
     if not plain_s:
         return 0.0
-    beyond_s = sum(took - len(step.tokens) * median(plain_s) for step, took in took_s if step.proposals)
+    token_s = median(plain_s)
+    beyond_s = sum(took - len(step.tokens) * token_s for step, took in took_s if step.proposals)
     return beyond_s / sum(took for _, took in took_s)

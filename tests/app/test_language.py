@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +9,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 
 from app.language import catalog, tr, trn
+from helpers.child_tests import assert_they_pass
 
 FILES: dict[str | tuple[str, str], str | tuple[str, str]] = {("{n} file", "{n} files"): ("{n} Datei", "{n} Dateien")}
 
@@ -43,13 +41,9 @@ def test_what_ships_is_english() -> None:
     assert (trn("one", "more", 1), trn("one", "more", 2)) == ("one", "more")
 
 
+@pytest.mark.timeout(300)
 def test_in_another_language_no_text_of_the_window_is_english() -> None:
     """Texts are looked up as the modules are loaded, so this takes a process whose catalog is there before them."""
     tests = Path(__file__).resolve().parents[1]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "helpers.marked_texts", str(tests / "app" / "translated")]
-    environment = {**os.environ, "PYTHONPATH": str(tests), "PYTEST_ADDOPTS": ""}
-    result = subprocess.run(
-        command, env=environment, capture_output=True, text=True, cwd=tests.parent, check=False, timeout=300
-    )
-    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
-    assert " passed" in result.stdout
+    translated = tests / "app" / "translated"
+    assert_they_pass([translated], "-p", "helpers.marked_texts", PYTHONPATH=str(tests), PYTEST_ADDOPTS="")
