@@ -58,11 +58,11 @@ class Learner:
             count = self._settings.blocks_a_conversation
             blocks = draw_blocks(conversation, count, columns, self.draft.config.mask_token_id, random)
             batch = make_batch(self.draft, self._target, features, blocks, vocabulary)
-            part, found = self._value_and_gradients(weights, *batch)
+            (part, part_weight), found = self._value_and_gradients(weights, *batch)
             gradients = found if gradients is None else tree_map(mx.add, gradients, found)
-            mx.eval(part, gradients)
+            mx.eval(part, part_weight, gradients)
             loss += float(np.array(part))
-            weight += float(blocks.weights.sum())
+            weight += float(np.array(part_weight))
         self._update(weights, gradients, weight)
         self.step += 1
         return loss / weight
@@ -91,7 +91,7 @@ class Learner:
         self._average = tree_unflatten(parts["average"])
         self._optimiser.state = tree_unflatten(parts["optimiser"])
 
-    def _loss(self, weights: Any, *batch: Any) -> mx.array:
+    def _loss(self, weights: Any, *batch: Any) -> tuple[mx.array, mx.array]:
         self.draft.update(weights)
         return loss_sum(self.draft, Batch(*batch))
 

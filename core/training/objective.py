@@ -21,6 +21,8 @@ from core.training.corpus import Conversation, Ids
 
 SOFT_SHARE = 0.7
 """Of the target's distribution in the labels; the rest is the token that was written."""
+REACHED_SHARE = 0.8
+"""Of a row's weight that is earned: by how likely the draft is right in all rows before it."""
 _LENGTH_STEP = 32
 _VOCABULARY_STEP = 256
 """Lengths and vocabularies are filled up to multiples of these: a compiled function is traced for every shape."""
@@ -54,11 +56,13 @@ class Batch(NamedTuple):
     anchors: mx.array
     """[b]."""
     weights: mx.array
-    """[b * (n - 1)]: of the rows behind the anchors."""
+    """[b, n - 1]: of the rows behind the anchors, before what they earn."""
     head: mx.array
     """[vocabulary, hidden]."""
     aims: mx.array
     """[b * (n - 1), hidden]: each row's mean of the head over its labels."""
+    written: mx.array
+    """[b * (n - 1), hidden]: the head of the token that was written."""
 
 
 def make_batch(draft: DFlashDraft, target: Target, features: Features, blocks: Blocks, vocabulary: Ids) -> Batch:
@@ -78,9 +82,10 @@ def make_batch(draft: DFlashDraft, target: Target, features: Features, blocks: B
         tuple(mx.pad(tap, [(0, -length % _LENGTH_STEP), (0, 0)]) for tap in features.taps),
         embedded,
         mx.array(blocks.anchors),
-        mx.array(blocks.weights[:, 1:].reshape(-1)),
+        mx.array(blocks.weights[:, 1:]),
         head * config.output_multiplier,
         (SOFT_SHARE * soft + (1 - SOFT_SHARE) * hard) * config.output_multiplier,
+        hard * config.output_multiplier,
     )
 
 
@@ -115,14 +120,34 @@ def _rows(draft: DFlashDraft, taps: Sequence[mx.array], rows: mx.array, anchors:
     return draft.norm(rows)
 
 
-def loss_sum(draft: DFlashDraft, batch: Batch) -> mx.array:
-    """The weighted cross-entropy, summed over the batch's rows."""
-    taps, embedded, anchors, weights, head, aims = batch
-    rows = _rows(draft, taps, embedded, anchors)[:, 1:].reshape(-1, embedded.shape[-1])
-    logits = rows @ head.T
+def loss_sum(draft: DFlashDraft, batch: Batch) -> tuple[mx.array, mx.array]:
+    """The weighted cross-entropy, summed over the batch's rows, and the sum of the weights.
+
+    A row counts for what it can add, since a right token behind a wrong one is thrown away: in the gradient of the
+    expected number of accepted tokens, the sum over k of p_1 ... p_k, that of p_k has p_1 ... p_(k-1) as a factor.
+    """
+    losses, probabilities = row_losses(draft, batch)
+    weights = earned_weights(batch.weights, probabilities)
+    return (weights * losses).sum(), weights.sum()
+
+
+def row_losses(draft: DFlashDraft, batch: Batch) -> tuple[mx.array, mx.array]:
+    """[b, n - 1] cross-entropy of each row behind an anchor, and the draft's probability of the token written there."""
+    rows = _rows(draft, batch.taps, batch.embedded, batch.anchors)[:, 1:].reshape(-1, batch.embedded.shape[-1])
+    logits = rows @ batch.head.T
     greatest = mx.stop_gradient(logits.max(axis=-1, keepdims=True))
     log_sum = mx.log(mx.exp(logits - greatest).sum(axis=-1)) + greatest[:, 0]
-    return (weights * (log_sum - (rows * aims).sum(axis=-1))).sum()
+    losses = log_sum - (rows * batch.aims).sum(axis=-1)
+    probabilities = mx.exp((rows * batch.written).sum(axis=-1) - log_sum)
+    return losses.reshape(batch.weights.shape), probabilities.reshape(batch.weights.shape)
+
+
+def earned_weights(weights: mx.array, probabilities: mx.array) -> mx.array:
+    """[b, n - 1]: of what each row's weight is, `REACHED_SHARE` depends on the rows before it. No gradient."""
+    # Known tokens, which have no weight, are right.
+    right = mx.where(weights > 0, mx.stop_gradient(probabilities), 1)
+    reached = mx.cumprod(right, axis=-1, inclusive=False)
+    return mx.where(weights > 0, REACHED_SHARE * reached + (1 - REACHED_SHARE) * weights, 0)
 
 
 def step_vocabulary(conversations: Sequence[Conversation], frequent: Ids, vocab_size: int) -> Ids:

@@ -9,7 +9,17 @@ from core.engine.context import DraftContext
 from core.engine.drafter_mlx import MlxDrafter
 from core.training.blocks import draw_blocks, make_blocks
 from core.training.corpus import Conversation
-from core.training.objective import SOFT_SHARE, block_rows, features_of, loss_sum, make_batch, step_vocabulary
+from core.training.objective import (
+    REACHED_SHARE,
+    SOFT_SHARE,
+    block_rows,
+    earned_weights,
+    features_of,
+    loss_sum,
+    make_batch,
+    row_losses,
+    step_vocabulary,
+)
 from helpers.tiny import MASK, VOCABULARY, random_draft, tiny_config, tiny_target
 
 TALK = Conversation(np.random.default_rng(0).integers(2, VOCABULARY, 40).astype(np.uint32), 10, 0.0)
@@ -43,18 +53,32 @@ def test_the_rows_of_all_blocks_at_once_are_those_the_engine_drafts_with_one_by_
 def test_the_loss_is_the_weighted_cross_entropy_with_soft_and_hard_labels(target, draft):
     blocks = draw_blocks(TALK, 6, 8, MASK, np.random.default_rng(1))
     features = features_of(TALK, target)
-    found = loss_sum(draft, make_batch(draft, target, features, blocks, np.arange(VOCABULARY, dtype=np.uint32)))
+    batch = make_batch(draft, target, features, blocks, np.arange(VOCABULARY, dtype=np.uint32))
+    found, found_weight = loss_sum(draft, batch)
     logits = np.array(target.lm_head(block_rows(draft, target, features.taps, blocks)), np.float64)
     theirs = np.array(target.lm_head(features.rows), np.float64)
-    expected = 0.0
-    for b, i in zip(*np.nonzero(blocks.weights), strict=True):
+    expected, weight, reached = 0.0, 0.0, np.ones(len(blocks.anchors))
+    for b, i in zip(*np.nonzero(blocks.weights), strict=True):  # row after row of a block
         position = blocks.anchors[b] + i
         log_q = logits[b, i] - np.logaddexp.reduce(logits[b, i])
         p = np.exp(theirs[position - 1] - np.logaddexp.reduce(theirs[position - 1]))
         labels = SOFT_SHARE * p
         labels[TALK.ids[position]] += 1 - SOFT_SHARE
-        expected -= blocks.weights[b, i] * (labels * log_q).sum()
+        earned = REACHED_SHARE * reached[b] + (1 - REACHED_SHARE) * blocks.weights[b, i]
+        reached[b] *= np.exp(log_q[TALK.ids[position]])
+        expected -= earned * (labels * log_q).sum()
+        weight += earned
     assert found.item() == pytest.approx(expected, rel=1e-4)
+    assert found_weight.item() == pytest.approx(weight, rel=1e-4)
+
+
+def test_a_row_earns_its_weight_by_the_rows_before_it_and_known_ones_are_right():
+    weights = mx.array([[1.0, 0.5, 0.25, 0.0], [0.0, 1.0, 0.5, 0.25]])
+    probabilities = mx.array([[0.5, 0.5, 1.0, 1.0], [0.1, 0.25, 0.0, 1.0]])
+    share, rest = REACHED_SHARE, 1 - REACHED_SHARE
+    first = [share + rest, share / 2 + rest / 2, share / 4 + rest / 4, 0]
+    second = [0, share + rest, share / 4 + rest / 2, rest / 4]
+    assert np.allclose(np.array(earned_weights(weights, probabilities)), [first, second])
 
 
 def test_a_part_of_the_vocabulary_compares_both_models_over_that_part(target, draft):
@@ -62,7 +86,7 @@ def test_a_part_of_the_vocabulary_compares_both_models_over_that_part(target, dr
     features = features_of(TALK, target)
     part = np.unique(TALK.ids)
     losses = [
-        loss_sum(draft, make_batch(draft, target, features, blocks, vocabulary)).item()
+        row_losses(draft, make_batch(draft, target, features, blocks, vocabulary))[0].sum().item()
         for vocabulary in (part, np.arange(VOCABULARY, dtype=np.uint32))
     ]
     assert 0 < losses[0] < losses[1]
@@ -86,7 +110,7 @@ def test_the_gradients_of_the_compiled_loss_are_those_of_the_plain_one(target, d
 
     def loss(changed):
         draft.update(changed)
-        return loss_sum(draft, batch)
+        return (batch.weights * row_losses(draft, batch)[0]).sum()
 
     _, gradients = mx.compile(mx.value_and_grad(loss))(weights)
     draft.update(weights)
