@@ -28,6 +28,22 @@ from core.errors import DraftStopped
 from core.protocol import Mode
 
 
+class _SaidProposals(Proposals):
+    """What the LM head says of a drafted block: computed on the target's device while the host builds the pass."""
+
+    def __init__(self, tokens: mx.array, drafted: Span) -> None:
+        self.tokens = tokens
+        self._drafted = drafted
+        self._known: Drafted | None = None
+
+    def wait(self, free_s: float) -> Drafted:  # noqa: ARG002
+        """See `Proposals`."""
+        if self._known is None:
+            tokens, known_s = token_list(self.tokens), time.perf_counter()
+            self._known = Drafted(tokens, known_s, (self._drafted,), ((self._drafted[1], known_s),))
+        return self._known
+
+
 class AneSource(Source):
     """Drafts with programs, after the pass whose features the draft reads. Raises `ane.AneError` where they fail."""
 
@@ -47,9 +63,10 @@ class AneSource(Source):
         hidden = self._drafter.block(mx.array([anchor], dtype=mx.uint32), self._context)
         drafted_s = time.perf_counter()
         said = self._drafter.say(hidden[:rows], mx.array([anchor], dtype=mx.uint32))
-        tokens = token_list(self._sampler.choose_in_turn(said, self._context.length + 1))
-        known_s = time.perf_counter()
-        self._proposals = KnownProposals(Drafted(tokens, known_s, ((began_s, drafted_s),), ((drafted_s, known_s),)))
+        self._proposals = _SaidProposals(
+            self._sampler.choose_in_turn(said, self._context.length + 1), (began_s, drafted_s)
+        )
+        mx.async_eval(self._proposals.tokens)
 
     def collect(self) -> Proposals | None:
         """See `Source`."""
