@@ -28,6 +28,8 @@ _RISKED_TOKENS = 2.0
 """What drafting may lose against plain decoding in one answer, in the time of so many plain tokens; gains add to it."""
 _RISKED_SHARE = 0.005
 """And beyond it, as a share of the time that the answer took."""
+_RISKED_BY_LOOK_UPS = 0.5
+"""Of that, what look-ups may lose by themselves, where drafts have lost all that they may."""
 _BOLDNESS = 0.02
 """How much better a mode looks as a trial for every ten steps that it has not run."""
 
@@ -89,6 +91,8 @@ class Controller:
         self._spent_ms = self._lost_ms = 0.0
         self._answer_ms = self._gained_ms = 0.0
         """Of this answer: its time, and what drafting gained against plain decoding, which may be less than nothing."""
+        self._looked_up_ms = 0.0
+        """Of those gains, the part of look-ups."""
         self.reason = ""
         """Why the mode of the last choice is another than that before; empty where it is not."""
 
@@ -100,7 +104,7 @@ class Controller:
         for state in (*self._modes.values(), self._lookup):
             state.steps_in_a_row = 0
         self._trial = []
-        self._answer_ms = self._gained_ms = 0.0
+        self._answer_ms = self._gained_ms = self._looked_up_ms = 0.0
 
     @property
     def mode(self) -> Mode:
@@ -143,7 +147,9 @@ class Controller:
         if self._mode in rates and wanted != self._mode and rates[wanted] > _ADVANTAGE * rates[self._mode]:
             self._change(best[wanted], rates, depth)
         staying = best.get(self._mode, best["plain"])
-        if repeat and drafting and (looked_up := self._look_up(self._repeated.of(repeat), staying, most_rows, depth)):
+        # Look-ups are judged at every step without a trial, so they need not pay for what drafts have lost.
+        looking = most_rows > 1 and (drafting or self._may_look_up(depth))
+        if repeat and looking and (looked_up := self._look_up(self._repeated.of(repeat), staying, most_rows, depth)):
             return looked_up
         tried = self._trial_choice(best, rates, staying, depth)
         if tried is None:
@@ -176,7 +182,9 @@ class Controller:
         state = self._state(step.mode)
         self._answer_ms += step.took_ms
         if step.mode != "plain":
-            self._gained_ms += (step.accepted + 1) * self.step_ms(_PLAIN, step.depth) - step.took_ms
+            gained_ms = (step.accepted + 1) * self.step_ms(_PLAIN, step.depth) - step.took_ms
+            self._gained_ms += gained_ms
+            self._looked_up_ms += gained_ms if step.mode == "lookup" else 0.0
         if step.mode not in (self._mode, "lookup"):
             rate = self._rate(self._best(self._mode, self.costs.most_rows, step.depth), step.depth)
             self._lost_ms = max(0.0, self._lost_ms + step.took_ms - (step.accepted + 1) / rate)
@@ -194,8 +202,14 @@ class Controller:
 
     def _may_draft(self, depth: int) -> bool:
         """Whether this answer has not lost by drafting what it may."""
-        risked_ms = _RISKED_TOKENS * self.step_ms(_PLAIN, depth) + _RISKED_SHARE * self._answer_ms
-        return self._gained_ms > -risked_ms
+        return self._gained_ms > -self._risked_ms(depth)
+
+    def _may_look_up(self, depth: int) -> bool:
+        """Whether this answer has not lost by looking up what it may."""
+        return self._looked_up_ms > -_RISKED_BY_LOOK_UPS * self._risked_ms(depth)
+
+    def _risked_ms(self, depth: int) -> float:
+        return _RISKED_TOKENS * self.step_ms(_PLAIN, depth) + _RISKED_SHARE * self._answer_ms
 
     def _stated_ms(self, choice: Choice, depth: int, branch: Literal["hit", "miss"] | None = None) -> float:
         hit = self._hit.value if branch is None else float(branch == "hit")

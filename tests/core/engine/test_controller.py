@@ -215,9 +215,9 @@ LOOKED_UP = Costs(COSTS.verify_ms, COSTS.verify_ms_per_position, {})
 """Of a target without a draft."""
 
 
-def told(right: int, judged: int, length: int = 3, steps: int = 12) -> Controller:
+def told(right: int, judged: int, length: int = 3, steps: int = 12, costs: Costs = LOOKED_UP) -> Controller:
     """A controller that was told so of the repeats of this length."""
-    controller = Controller(LOOKED_UP)
+    controller = Controller(costs)
     for _ in range(steps):
         controller.observe_repeat(length, right, judged)
     return controller
@@ -269,3 +269,25 @@ def test_a_repeat_is_not_looked_up_where_the_draft_gives_more() -> None:
 
 def test_without_room_for_a_proposal_nothing_is_looked_up() -> None:
     assert told(7, 7).choose(1, 0, 8) == Choice("plain", 1)
+
+
+def test_what_drafts_have_lost_in_an_answer_does_not_keep_it_from_looking_up() -> None:
+    controller = told(3, 3, length=8, costs=COSTS)
+    controller.begin_answer()
+    for _ in range(3):  # a trial that stalls
+        controller.observe(StepSeen("ane", 4, 0, 130.0, 0))
+    assert controller.choose(ROWS, 0, 8).mode == "lookup"
+    assert controller.choose(ROWS, 0).mode == "plain"
+
+
+def test_look_ups_that_keep_losing_end_where_drafts_have_lost_all_they_may() -> None:
+    controller = told(3, 3, length=8, costs=COSTS)
+    controller.begin_answer()
+    for _ in range(3):
+        controller.observe(StepSeen("ane", 4, 0, 130.0, 0))
+    lost_ms = 0.0
+    while (choice := controller.choose(ROWS, 0, 8)).mode == "lookup" and lost_ms < 1000:
+        took_ms = COSTS.step_ms("lookup", choice.rows, 0, 0)
+        controller.observe(StepSeen("lookup", choice.rows, 0, took_ms, 0))
+        lost_ms += took_ms - COSTS.verify_ms[0]
+    assert lost_ms < 3 * COSTS.verify_ms[0]
