@@ -148,9 +148,10 @@ class Controller:
             self._change(best[wanted], rates, depth)
         staying = best.get(self._mode, best["plain"])
         # Look-ups are judged at every step without a trial, so they need not pay for what drafts have lost.
-        looking = most_rows > 1 and (drafting or self._may_look_up(depth))
-        if repeat and looking and (looked_up := self._look_up(self._repeated.of(repeat), staying, most_rows, depth)):
-            return looked_up
+        if repeat and (drafting or self._may_look_up(depth)):
+            looked_up = self._look_up(self._repeated.of(repeat), staying, most_rows, depth)
+            if looked_up is not None:
+                return looked_up
         tried = self._trial_choice(best, rates, staying, depth)
         if tried is None:
             return staying
