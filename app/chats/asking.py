@@ -15,7 +15,6 @@ def question(last: int | None, replaced: Message | None, content: str, attachmen
     """A new message of the user behind the message `last`, or another version of `replaced`."""
 
     def work(store: ChatStore, chat_id: int, pair: str) -> int:
-        store.restore(chat_id)  # whatever another window did with it, it is in use
         above = replaced.parent_id if replaced else last
         if above is not None and store.messages.get(above).role == "user":  # the program ended before its answer
             above = store.messages.begin_answer(chat_id, above).id
@@ -51,6 +50,7 @@ def ask(store: ChatStore, session: Session, work: Work) -> tuple[Chat, tuple[Mes
     """
     options = session.options
     chat = made(store, session)
+    store.restore(chat.id)  # whoever deleted it meanwhile: it is in use
     answer_id = work(store, chat.id, options.pair)
     if chat.options != options:
         store.set_options(chat.id, options)

@@ -56,7 +56,8 @@ def check_store(ledger: Ledger, *, alone: bool) -> None:
             return
         used = {number for (number,) in file.execute("SELECT DISTINCT chat_id FROM messages")}
         chats = file.execute("SELECT id, title, title_is_automatic, pinned, deleted_ms FROM chats").fetchall()
-    assert {number for number, *_, deleted in chats if deleted and number in used} == ledger.deleted & used
+    deleted = {number for number, *_, deleted_ms in chats if deleted_ms}
+    assert deleted & used == ledger.deleted & used, (deleted & used) ^ (ledger.deleted & used)
     for number, title, automatic, pinned, _ in chats:
         given = " ".join(ledger.titles.get(number, "").split())
         assert (title == given and not automatic) if given else automatic, (number, title, given)

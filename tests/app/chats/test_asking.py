@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.chats.asking import another_answer, ask, same_answer
+from app.chats.asking import Work, another_answer, ask, question, same_answer
 from app.chats.session import Session
 from core.chats import ChatStore
 
@@ -29,4 +29,24 @@ def test_what_was_asked_is_shown_whatever_another_window_does_meanwhile(asked: s
     assert [message.content for message in path[:-1]] == ["Why?"]
     assert (path[-1].id == answer.id) == (asked == "the same answer")
     assert path[-1].parent_id == question.id
+    store.close()
+
+
+@pytest.mark.parametrize("asked", ["a question", "another answer", "the same answer"])
+def test_what_is_asked_in_a_chat_that_was_just_deleted_brings_it_back(asked: str) -> None:
+    store = ChatStore.in_memory()
+    session = Session(store.create())
+    assert session.chat is not None
+    chat_id = session.chat.id
+    first = store.messages.add_user(chat_id, None, "Why?")
+    answer = store.messages.begin_answer(chat_id, first.id)
+    works: dict[str, Work] = {
+        "a question": question(answer.id, None, "And why?", ()),
+        "another answer": another_answer(first.id),
+        "the same answer": same_answer(answer.id),
+    }
+    store.delete(chat_id)
+    assert store.page(10) == ()
+    ask(store, session, works[asked])
+    assert [chat.id for chat in store.page(10)] == [chat_id]
     store.close()
