@@ -17,12 +17,12 @@ from core.bench.decode import (
     OurMode,
     decode_rows,
     first_token_rows,
-    long_answer_rows,
     measure_in_turns,
     peer_measure,
 )
 from core.bench.prompts import PROMPTS
 from core.bench.rows import markdown_table, report, write_json
+from core.bench.side_by_side import long_answer_rows
 from core.cpu_compiler import compiler_environment
 from core.engine import BLAS
 from core.engine.loader import load_pair_now
@@ -41,6 +41,9 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=10, metavar="N", help="how many of the fixed prompts")
     parser.add_argument("--max-tokens", type=int, default=64, metavar="N")
     parser.add_argument("--runs", type=int, default=5, metavar="N")
+    parser.add_argument(
+        "--long-answers", type=int, default=6, metavar="N", help="how many of each kind, for `auto` against plain"
+    )
     parser.add_argument(
         "--width", type=int, metavar="N", help="rows of our verifications; the draft's block if left out"
     )
@@ -69,7 +72,7 @@ def main() -> None:
             versions |= dflash.versions
         results = measure_in_turns(systems, prompts, arguments.runs, arguments.max_tokens)
         rows = decode_rows(ours, results)
-        rows += long_answer_rows(loaded, prompts[0], arguments.runs)
+        rows += long_answer_rows(loaded, prompts, arguments.long_answers)
         text = loaded.tokenizer.encode(" ".join(PROMPTS), parse_special=False)
         rows += first_token_rows(
             OurMode(loaded, "gpu"), peer_measure(mlx_lm), text, FIRST_TOKEN_LENGTHS, arguments.runs

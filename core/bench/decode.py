@@ -14,7 +14,6 @@ from statistics import median
 
 from core.bench.peers import Peer
 from core.bench.rows import Row, row, single
-from core.engine.controller import Controller
 from core.engine.decode import DecodeStep, Limits
 from core.engine.loader import LoadedPair
 from core.engine.measure import decode_anew
@@ -22,12 +21,10 @@ from core.engine.step_figures import (
     hidden_on_hits,
     hit_rate,
     hits_by_accepted,
-    lost_share,
     overlap,
     tokens_of,
-    tokens_per_second,
 )
-from core.protocol import GenerateOptions, Mode
+from core.protocol import Mode
 
 
 @dataclass(frozen=True)
@@ -180,46 +177,6 @@ def _hit_rows(mode: OurMode) -> list[Row]:
 def _over_steps(name: str, unit: str, values: Sequence[float]) -> Row:
     ordered = sorted(values)
     return Row(name, median(ordered), unit, (ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]))
-
-
-_LONG_ANSWERS = {"chat": GenerateOptions(), "random words": GenerateOptions(temperature=3.0)}
-"""By what the text is. At temperature 3 the target draws words at random, and a draft that does not share its noise is
-wrong."""
-
-
-def long_answer_rows(loaded: LoadedPair, prompt: Sequence[int], runs: int) -> list[Row]:
-    """Mode `auto` against plain decoding over answers of 200 tokens; of each kind the first is by a controller that
-    knows nothing yet. Plain decoding is measured twice in each run: what differs between the two the machine does.
-    """
-    rows = []
-    for name, options in _LONG_ANSWERS.items():
-        if loaded.controller is not None:
-            loaded.controller = Controller(loaded.controller.costs)
-        systems: list[tuple[str, Mode]] = [("plain", "plain"), ("auto", "auto"), ("again", "plain")]
-        speeds: dict[str, list[float]] = {system: [] for system, _ in systems}
-        lost: list[float] = []
-        for index in range(runs):
-            first = index % len(systems)
-            for system, mode in systems[first:] + systems[:first]:
-                limits = Limits(_LONG_ANSWER_TOKENS, frozenset(), loaded.most_rows)
-                steps = decode_anew(loaded, prompt, mode, limits, options, draft_options=GenerateOptions())
-                speeds[system].append(tokens_per_second(steps))
-                if mode == "auto":
-                    lost.append(100 * lost_share(steps))
-        what = f"{_LONG_ANSWER_TOKENS} tokens of {name}"
-        rows.append(row(f"auto: {what}: speed", "tok/s", speeds["auto"], speeds["plain"], "plain"))
-        rows.append(_by_answer(f"auto: {what}: against plain, by answer", speeds["auto"], speeds["plain"]))
-        rows.append(_by_answer(f"plain: {what}: against itself, by answer", speeds["again"], speeds["plain"]))
-        rows.append(row(f"auto: {what}: lost by drafting", "%", lost))
-    return rows
-
-
-def _by_answer(name: str, mine: Sequence[float], plain: Sequence[float]) -> Row:
-    ratios = [one / other for one, other in zip(mine, plain, strict=True)]
-    return Row(name, median(ratios), "x", (min(ratios), max(ratios)))
-
-
-_LONG_ANSWER_TOKENS = 200
 
 
 def first_token_rows(

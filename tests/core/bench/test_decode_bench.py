@@ -14,7 +14,6 @@ from core.bench.decode import (
     OurMode,
     decode_rows,
     first_token_rows,
-    long_answer_rows,
     measure_in_turns,
     peer_measure,
 )
@@ -51,23 +50,6 @@ def test_our_modes_and_mlx_lm_give_the_same_tokens_and_rows(loaded):
     assert 0 <= rows["mirror: overlap"].value <= 1
     assert "ane: hits" not in rows
     assert [each.name for each in first_rows] == ["first token after 16 tokens", "first token after 40 tokens"]
-
-
-def test_auto_is_held_against_plain_over_long_answers(loaded):
-    speeds = {each.name: each for each in long_answer_rows(loaded, [5, 8, 13], runs=2)}
-    assert list(speeds) == [
-        "auto: 200 tokens of chat: speed",
-        "auto: 200 tokens of chat: against plain, by answer",
-        "plain: 200 tokens of chat: against itself, by answer",
-        "auto: 200 tokens of chat: lost by drafting",
-        "auto: 200 tokens of random words: speed",
-        "auto: 200 tokens of random words: against plain, by answer",
-        "plain: 200 tokens of random words: against itself, by answer",
-        "auto: 200 tokens of random words: lost by drafting",
-    ]
-    for each in speeds.values():
-        assert each.spread[0] <= each.value <= each.spread[1]
-        assert each.value > 0 or each.unit == "%"
 
 
 def test_a_peer_that_dies_is_told():
