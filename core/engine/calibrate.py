@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ from core.machine import usable_cores
 from core.pairs import Pair
 from core.protocol import GenerateOptions, Mode
 
+log = logging.getLogger("mirror_sd.calibrate")
+
 _MEASURE = "passes with their commit"
 """What is measured, for the name of the file: costs that were measured otherwise are not read."""
 _ROWS = (1, 2, 3, 4, 6, 8, 12)
@@ -38,6 +41,8 @@ _REPEATS = 3
 _TOKEN = 7
 _DEPTH = 1024
 """Positions before the passes that are timed for what depth costs."""
+_BUSY = 1.15
+"""Where a pass took so many times what it takes now, the machine had other work when the costs were measured."""
 _BESIDE_ROWS = 4
 """Of the pass that is timed beside a draft: about as many as are verified at once."""
 
@@ -53,7 +58,9 @@ def costs_of(
     programs: Programs | None,
     go_on: GoOn = lambda: None,
 ) -> Costs:
-    """What is known of the loaded pair from an earlier time, or is measured now. Raises as `measure_costs` does."""
+    """What is known of the loaded pair from an earlier time, or is measured now: also where the machine was clearly
+    busier then. Raises as `measure_costs` does.
+    """
     runtime = programs.runs_on if programs else "none"
     threads = f"{usable_cores()} cores, {os.environ.get('OPENBLAS_NUM_THREADS')}"
     if programs is not None and programs.threads:
@@ -61,12 +68,24 @@ def costs_of(
     about = [_MEASURE, version("mlx"), ane.version(), runtime, str(mx.default_device()), repr(BLAS), threads]
     path = costs_file([Path(part) for part in (pair.target, pair.draft) if part], about)
     most_rows = next((drafter.block_size for drafter in drafters.values()), LOOKUP_ROWS)
-    costs = read_costs(path) if path else None
-    if costs is None or costs.most_rows != most_rows or {*costs.draft_ms} != {*drafters}:
-        costs = measure_costs(target, drafters, programs, most_rows, go_on)
-        if path is not None:
-            write_costs(path, costs)
+    kept = read_costs(path) if path else None
+    if kept is not None and (kept.most_rows != most_rows or {*kept.draft_ms} != {*drafters}):
+        kept = None
+    if kept is not None and not _was_busy(kept, target):
+        return kept
+    costs = measure_costs(target, drafters, programs, most_rows, go_on)
+    if path is not None:
+        write_costs(path, costs)
     return costs
+
+
+def _was_busy(kept: Costs, target: Target) -> bool:
+    """Whether `kept` costs were measured while the machine had more other work than it has now."""
+    now_ms = _least_ms(partial(_pass, target, 1, _start(target)))
+    if kept.verify_ms[0] < _BUSY * now_ms:
+        return False
+    log.info("A pass takes %.1f ms, where the kept costs say %.1f: they are measured anew.", now_ms, kept.verify_ms[0])
+    return True
 
 
 def measure_costs(

@@ -127,7 +127,9 @@ class Controller:
         return self._load.value * self._state(choice.mode).excess.value * self._stated_ms(choice, depth)
 
     def expects_repeats(self, most_rows: int, depth: int) -> bool:
-        """Whether looking up a repeat, of any length, would be faster than what seems best without."""
+        """Whether looking up a repeat, of any length, is allowed and faster than what seems best without."""
+        if not (self._may_draft(depth) or self._may_look_up(depth)):
+            return False
         staying = self._best(self._mode, most_rows, depth) if most_rows > 1 else Choice("plain", 1)
         return any(self._look_up(known, staying, most_rows, depth) for known in self._repeated.every())
 

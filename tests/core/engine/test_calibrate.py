@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from core.engine import calibrate
 from core.engine.calibrate import costs_of, measure_costs
+from core.engine.costs import Costs, read_costs, write_costs
 from core.engine.programs import Programs
 from core.engine.recurrence import Recorder
 from core.pairs import Pair
@@ -49,10 +53,30 @@ def test_without_programs_only_the_draft_in_mlx_has_a_cost(tiny):
     assert costs.modes == ("plain", "gpu")
 
 
-def test_costs_are_measured_once(tiny, programs, drafters, pair, monkeypatch):
-    first = costs_of(pair, tiny.target, drafters, programs)
+def changed(folder: Path, times: float) -> Costs:
+    """Let the only kept costs say that passes took so many times what was measured; returns them."""
+    (path,) = (folder / "cache" / "costs").iterdir()
+    costs = read_costs(path)
+    assert costs is not None
+    costs = msgspec.structs.replace(costs, verify_ms=tuple(times * each for each in costs.verify_ms))
+    write_costs(path, costs)
+    return costs
+
+
+def test_costs_are_measured_once(tiny, programs, drafters, pair, tmp_path, monkeypatch):
+    costs_of(pair, tiny.target, drafters, programs)
+    kept = changed(tmp_path, 0.01)  # however busy this machine was
     monkeypatch.setattr(calibrate, "measure_costs", None)
-    assert costs_of(pair, tiny.target, drafters, programs) == first
+    assert costs_of(pair, tiny.target, drafters, programs) == kept
+
+
+def test_costs_of_a_machine_that_was_busy_are_measured_anew(tiny, programs, drafters, pair, tmp_path):
+    costs_of(pair, tiny.target, drafters, programs)
+    busy = changed(tmp_path, 100)
+    costs = costs_of(pair, tiny.target, drafters, programs)
+    assert costs.verify_ms[0] < busy.verify_ms[0]
+    (path,) = (tmp_path / "cache" / "costs").iterdir()
+    assert read_costs(path) == costs
 
 
 def test_costs_are_measured_anew_for_a_changed_model_and_for_other_drafters(tiny, programs, drafters, pair, tmp_path):
@@ -69,7 +93,7 @@ def test_damaged_costs_are_measured_anew(tiny, programs, drafters, pair, tmp_pat
     kept.write_text('{"verify_ms": "soon"}')
     again = costs_of(pair, tiny.target, drafters, programs)
     assert again.modes == first.modes
-    assert costs_of(pair, tiny.target, drafters, programs) == again
+    assert read_costs(kept) == again
 
 
 def test_a_disk_that_takes_nothing_does_not_matter(tiny, programs, drafters, pair, tmp_path):

@@ -278,6 +278,7 @@ def test_what_drafts_have_lost_in_an_answer_does_not_keep_it_from_looking_up() -
         controller.observe(StepSeen("ane", 4, 0, 130.0, 0))
     assert controller.choose(ROWS, 0, 8).mode == "lookup"
     assert controller.choose(ROWS, 0).mode == "plain"
+    assert controller.expects_repeats(ROWS, 0)
 
 
 def test_look_ups_that_keep_losing_end_where_drafts_have_lost_all_they_may() -> None:
@@ -291,3 +292,4 @@ def test_look_ups_that_keep_losing_end_where_drafts_have_lost_all_they_may() -> 
         controller.observe(StepSeen("lookup", choice.rows, 0, took_ms, 0))
         lost_ms += took_ms - COSTS.verify_ms[0]
     assert lost_ms < 3 * COSTS.verify_ms[0]
+    assert not controller.expects_repeats(ROWS, 0)
