@@ -73,7 +73,8 @@ def _measure(arguments: argparse.Namespace) -> None:
         raise BadRequest(f"The block size must lie between 2 and {loaded.block_size}, the draft's own, not {rows}.")
     preparation = prepare(loaded, "w8a16" if arguments.q8 else "fp16")
     assert loaded.programs is not None
-    modes: list[Mode] = [*([] if arguments.skip_ar else ["plain"]), *([] if arguments.skip_gpu else ["gpu"])]
+    left_out = {"plain": arguments.skip_ar, "gpu": arguments.skip_gpu}
+    modes: list[Mode] = [mode for mode in ("plain", "gpu") if not left_out[mode]]
     modes += arguments.mode
     results = list(
         profile(

@@ -14,6 +14,7 @@ from peers.launch import dflash_peer, exported_target, mlx_lm_peer, mlx_lm_specu
 
 from core.bench.decode import (
     SPECULATIVE_PEER,
+    Measure,
     OurMode,
     decode_rows,
     first_token_rows,
@@ -61,7 +62,10 @@ def main() -> None:
     with ExitStack() as stack:
         mlx_lm = stack.enter_context(mlx_lm_peer(model))
         ours = [OurMode(loaded, mode, arguments.width) for mode in loaded.modes]
-        systems = {"mlx-lm stream_generate": peer_measure(mlx_lm), **{mode.name: mode for mode in ours}}
+        systems: dict[str, Measure] = {
+            "mlx-lm stream_generate": peer_measure(mlx_lm),
+            **{mode.name: mode for mode in ours},
+        }
         versions = dict(mlx_lm.versions)
         if arguments.second_model:
             second = model if arguments.second_model == "self" else Path(arguments.second_model)

@@ -30,7 +30,7 @@ def main() -> None:
     draft = dflash.model_mlx.load_draft(sys.argv[2])
     draft.update(tree_map(lambda weight: weight.astype(mx.float32), draft.parameters()))  # as ours on a CPU
     mx.eval(draft.parameters())
-    print(json.dumps({"dflash": version("dflash"), "mlx": mx.__version__}), flush=True)
+    print(json.dumps({"dflash": version("dflash"), "mlx": version("mlx")}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         began_s = time.perf_counter()

@@ -10,6 +10,7 @@ import json
 import runpy
 import sys
 import time
+from importlib.metadata import version
 
 _parser = argparse.ArgumentParser(description=__doc__)
 _parser.add_argument("model")
@@ -20,7 +21,6 @@ ARGUMENTS = _parser.parse_args()
 if ARGUMENTS.load:
     runpy.run_path(ARGUMENTS.load[0])["load"](*ARGUMENTS.load[1:])  # the matrix libraries that we use ourselves
 
-import mlx.core as mx  # noqa: E402
 import mlx_lm  # noqa: E402
 
 
@@ -31,11 +31,14 @@ def main() -> None:
     second = {}
     if ARGUMENTS.draft_model:
         second = {"draft_model": mlx_lm.load(ARGUMENTS.draft_model)[0], "num_draft_tokens": ARGUMENTS.proposals}
-    print(json.dumps({"mlx-lm": mlx_lm.__version__, "mlx": mx.__version__}), flush=True)
+    print(json.dumps({"mlx-lm": mlx_lm.__version__, "mlx": version("mlx")}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         began_s = time.perf_counter()
-        times_s, tokens, step_tokens, proposed = [], [], [], 0
+        times_s: list[float] = []
+        tokens: list[int] = []
+        step_tokens: list[int] = []
+        proposed = 0
         for response in mlx_lm.stream_generate(
             model, tokenizer, request["prompt"], max_tokens=request["max_tokens"], **second
         ):
