@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, SignalInstance
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 
 def set_kind(widget: QWidget, kind: str) -> None:
@@ -67,8 +77,9 @@ def named(name: str, field: QWidget) -> QWidget:
     return result
 
 
-def scrolled(page: QWidget) -> QScrollArea:
-    """`page` in an area that scrolls it up and down where it is higher than its window."""
+def scrolled_page(window: QWidget) -> tuple[QVBoxLayout, QVBoxLayout]:
+    """Fill `window` with a page that scrolls where it is higher; returns both layouts, that of the window first."""
+    page = QWidget()
     area = QScrollArea()
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
@@ -76,7 +87,21 @@ def scrolled(page: QWidget) -> QScrollArea:
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     set_kind(page, "picker")
     area.setWidget(page)
-    return area
+    outer, inner = QVBoxLayout(window), QVBoxLayout(page)
+    outer.setContentsMargins(0, 0, 0, 0)
+    outer.addWidget(area)
+    return outer, inner
+
+
+def number_field(least: int, most: int, first: int, name: str) -> QSpinBox:
+    """A field for a whole number, which is typed; `name` is for a screen reader."""
+    field = QSpinBox()
+    field.setRange(least, most)
+    field.setValue(first)
+    field.setAccessibleName(name)
+    field.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    field.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
+    return field
 
 
 class ElidedLabel(QLabel):

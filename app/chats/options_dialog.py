@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QDialog, QFormLayout, QHBoxLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QFormLayout, QHBoxLayout, QLineEdit, QPlainTextEdit, QWidget
 
 from app.language import tr
 from app.theme import scaled
-from app.widgets import label, push_button, scrolled, set_kind
+from app.widgets import label, push_button, scrolled_page, set_kind
 from core.chats import ChatOptions, Sampling
 from core.protocol import GenerateOptions
 from core.settings import Settings
@@ -103,11 +103,7 @@ class OptionsDialog(QDialog):
         buttons.addStretch(1)
         buttons.addWidget(self.cancel)
         buttons.addWidget(self.save)
-        page = QWidget()
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scrolled(page))
-        layout = QVBoxLayout(page)
+        outer, layout = scrolled_page(self)
         layout.setContentsMargins(20, 18, 20, 4)
         layout.setSpacing(10)
         layout.addWidget(label(tr("System prompt"), "strong"))

@@ -13,10 +13,8 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
     QProgressBar,
-    QSpinBox,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,7 +24,7 @@ from app.flow_layout import FlowLayout
 from app.language import tr
 from app.notice import ProblemNotice
 from app.pairs.mode_selector import Devices, mode_label
-from app.widgets import label, named, push_button, scrolled, set_kind, set_style_property
+from app.widgets import label, named, number_field, push_button, scrolled_page, set_kind, set_style_property
 from core.bench.prompts import FEW_PROMPTS, read_prompts
 
 _SMALLEST, _FIRST_SIZE = QSize(640, 460), QSize(1120, 700)
@@ -50,12 +48,7 @@ class CheckDialog(QDialog):
             tr("Own prompts…"), tr("A text file with one prompt a line, or a JSON list of strings")
         )
         self.built_in = push_button(tr("Built-in prompts"), tr("Ten prompts of several kinds"))
-        self.tokens = QSpinBox()
-        self.tokens.setRange(1, _MOST_TOKENS)
-        self.tokens.setValue(_TOKENS_AT_FIRST)
-        self.tokens.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.tokens.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
-        self.tokens.setAccessibleName(tr("Tokens of each answer at most"))
+        self.tokens = number_field(1, _MOST_TOKENS, _TOKENS_AT_FIRST, tr("Tokens of each answer at most"))
         self.start = push_button(tr("Start"), tr("Check the loaded pair"))
         set_kind(self.start, "primary")
         self.stop = push_button(tr("Stop"), tr("Stop the check; what was found stays"))
@@ -107,11 +100,7 @@ class CheckDialog(QDialog):
         below.addWidget(self.copy)
         below.addStretch()
         below.addWidget(self.close_button)
-        page = QWidget()
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scrolled(page))
-        layout = QVBoxLayout(page)
+        _, layout = scrolled_page(self)
         layout.setContentsMargins(20, 16, 20, 16)
         layout.setSpacing(10)
         layout.addWidget(label(tr("Check this pair"), "title"))

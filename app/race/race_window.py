@@ -9,8 +9,6 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QHBoxLayout,
     QPlainTextEdit,
-    QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,7 +21,7 @@ from app.race import words
 from app.race.race_model import RaceModel, RaceState
 from app.race.replay import Replay
 from app.race.side_view import SideView
-from app.widgets import label, named, push_button, scrolled, set_kind, set_style_property
+from app.widgets import label, named, number_field, push_button, scrolled_page, set_kind, set_style_property
 from core.protocol import GenerateOptions, Mode
 
 _SMALLEST, _FIRST_SIZE = QSize(800, 620), QSize(1040, 720)
@@ -55,8 +53,8 @@ class RaceWindow(QDialog):
         self.prompt.setFixedHeight(_PROMPT_LINES * self.prompt.fontMetrics().lineSpacing() + 20)
         self.mode = ComboBox()
         self.mode.setAccessibleName(tr("Mode of the right side"))
-        self.tokens = _spin(16, 4096, 256, tr("Tokens at most"))
-        self.seed = _spin(0, _MOST_SEED, 0, tr("Seed of both sides"))
+        self.tokens = number_field(16, 4096, 256, tr("Tokens at most"))
+        self.seed = number_field(0, _MOST_SEED, 0, tr("Seed of both sides"))
         self.temperature = QDoubleSpinBox()
         self.temperature.setRange(0.0, 2.0)
         self.temperature.setSingleStep(0.1)
@@ -125,11 +123,7 @@ class RaceWindow(QDialog):
         below = FlowLayout()
         for button in (self.again, self.skip, self.copy, self.close_button):
             below.addWidget(button)
-        page = QWidget()
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scrolled(page))
-        layout = QVBoxLayout(page)
+        _, layout = scrolled_page(self)
         layout.setContentsMargins(20, 16, 20, 16)
         layout.setSpacing(10)
         layout.addWidget(label(tr("Race"), "title"))
@@ -219,13 +213,3 @@ class RaceWindow(QDialog):
     def _show_at(self, time_s: float) -> None:
         self.left.show_at(self._model.left, time_s)
         self.right.show_at(self._model.right, time_s)
-
-
-def _spin(least: int, most: int, first: int, name: str) -> QSpinBox:
-    spin = QSpinBox()
-    spin.setRange(least, most)
-    spin.setValue(first)
-    spin.setAccessibleName(name)
-    spin.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    spin.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
-    return spin
