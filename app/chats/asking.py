@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from app.chats.session import Session
 from core.chats import Attachment, Chat, ChatStore, Message
@@ -44,24 +45,26 @@ def same_answer(answer_id: int) -> Work:
 
 
 def ask(store: ChatStore, session: Session, work: Work) -> tuple[Chat, tuple[Message, ...]]:
-    """Do the work in the session's chat; returns the chat and its messages down to the answer.
+    """Do the work in the session's chat, whole or not at all; returns the chat and its messages down to the answer.
 
     Another window may have chosen others meanwhile: this one shows what it has asked.
     """
     options = session.options
-    chat = made(store, session)
-    store.restore(chat.id)  # whoever deleted it meanwhile: it is in use
-    answer_id = work(store, chat.id, options.pair)
-    if chat.options != options:
-        store.set_options(chat.id, options)
-    return store.get(chat.id), store.messages.path_to(answer_id)
+    with in_chat(store, session) as chat:
+        store.restore(chat.id)  # whoever deleted it meanwhile: it is in use
+        answer_id = work(store, chat.id, options.pair)
+        if chat.options != options:
+            store.set_options(chat.id, options)
+        return store.get(chat.id), store.messages.path_to(answer_id)
 
 
-def made(store: ChatStore, session: Session) -> Chat:
-    """The session's chat, made where there is none yet."""
-    if session.chat is None:
-        session.chat = store.create(session.options)
-    return session.chat
+@contextmanager
+def in_chat(store: ChatStore, session: Session) -> Iterator[Chat]:
+    """A transaction in the session's chat, which is made where there is none yet: no other window sees a part of it."""
+    with store.database.write():
+        chat = session.chat or store.create(session.options)
+        yield chat
+    session.chat = session.chat or chat  # before any other work of this window
 
 
 def delete_empty(store: ChatStore, chat_id: int) -> None:

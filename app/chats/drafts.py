@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.chats.asking import made
+from app.chats.asking import in_chat
 from app.chats.keeper import Keeper
 from app.chats.session import Session
 from app.tasks import Tasks
@@ -70,11 +70,11 @@ class Drafts(QObject):
         has_other_files = files != session.kept_files
 
         def work(store: ChatStore) -> Chat:
-            chat_id = made(store, session).id
-            store.save_draft(chat_id, text)
-            if has_other_files:  # they may be large
-                store.save_draft_files(chat_id, files)
-            return store.get(chat_id)
+            with in_chat(store, session) as chat:
+                store.save_draft(chat.id, text)
+                if has_other_files:  # they may be large
+                    store.save_draft_files(chat.id, files)
+                return store.get(chat.id)
 
         is_new = session.chat is None
         try:

@@ -57,6 +57,7 @@ class Database:
         self.path = path
         self.connection = connection
         self._lock = threading.RLock()
+        self._may_write = False  # the transaction under way
         self._version = schema.version(connection)
 
     def close(self) -> None:
@@ -66,7 +67,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that may write: kept whole at the end of the block, or not at all.
+        """A transaction that may write: kept whole at the end of the block, or not at all. One within it is a part of it.
 
         Raises the errors of `words_for`, and `ChatsTooNew` where a newer program has changed the file meanwhile.
         """
@@ -82,6 +83,11 @@ class Database:
     @contextmanager
     def _transaction(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[sqlite3.Connection]:
         with self._lock:
+            if self.connection.in_transaction:
+                assert self._may_write or begin == "BEGIN"
+                yield self.connection
+                return
+            self._may_write = begin == "BEGIN IMMEDIATE"
             try:
                 with _in_words(self.path):
                     self.connection.execute(begin)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from app.chats.asking import Work, another_answer, ask, question, same_answer
 from app.chats.session import Session
 from core.chats import ChatStore
+from core.errors import MissingChat
 
 
 @pytest.mark.parametrize("asked", ["another answer", "the same answer"])
@@ -49,4 +52,41 @@ def test_what_is_asked_in_a_chat_that_was_just_deleted_brings_it_back(asked: str
     assert store.page(10) == ()
     ask(store, session, works[asked])
     assert [chat.id for chat in store.page(10)] == [chat_id]
+    store.close()
+
+
+def test_another_window_sees_a_question_with_its_answer_or_neither(tmp_path: Path) -> None:
+    store, other = (ChatStore.open(tmp_path / "chats.sqlite3") for _ in range(2))
+    session = Session()
+    seen = []
+
+    def watched(store: ChatStore, chat_id: int, pair: str) -> int:
+        answer_id = question(None, None, "Why?", ())(store, chat_id, pair)
+        seen.append(other.page(10))
+        return answer_id
+
+    chat, path = ask(store, session, watched)
+    assert seen == [()]
+    assert session.chat is not None
+    assert session.chat.id == chat.id
+    assert [message.role for message in path] == ["user", "assistant"]
+    assert other.messages.path(chat.id) == path
+    store.close()
+    other.close()
+
+
+def test_a_question_that_cannot_be_kept_whole_leaves_nothing() -> None:
+    store = ChatStore.in_memory()
+    session = Session()
+
+    def broken(store: ChatStore, chat_id: int, pair: str) -> int:
+        question(None, None, "Why?", ())(store, chat_id, pair)
+        raise MissingChat("It is gone.")
+
+    with pytest.raises(MissingChat):
+        ask(store, session, broken)
+    assert session.chat is None
+    assert store.page(10) == ()
+    _, path = ask(store, session, question(None, None, "Why?", ()))
+    assert [message.content for message in path] == ["Why?", ""]
     store.close()
