@@ -14,12 +14,11 @@ from itertools import cycle
 from statistics import median
 from unittest.mock import patch
 
-import mlx.core as mx
-
 from core.bench.rows import Row, row
 from core.engine.answer import make_source
 from core.engine.controller import Controller
 from core.engine.decode import DecodeStep, Limits, decode
+from core.engine.device import wait_for_device
 from core.engine.draft_thread import DRAFT_TIMEOUT_S
 from core.engine.loader import LoadedPair
 from core.engine.sampling import Sampler
@@ -52,7 +51,7 @@ class _Turns:
         with self._own_clock():
             while self.tokens < tokens and (step := next(self.steps_to_come, None)) is not None:
                 self.steps.append(step)
-            mx.synchronize()
+            wait_for_device()
             if self.loaded.programs is not None:
                 self.loaded.programs.thread.begin(_nothing).wait(DRAFT_TIMEOUT_S)
 

@@ -67,7 +67,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that may write: kept whole at the end of the block, or not at all. One within it is a part of it.
+        """A transaction that may write: kept whole at the end of the block, or not at all. One within it joins it.
 
         Raises the errors of `words_for`, and `ChatsTooNew` where a newer program has changed the file meanwhile.
         """

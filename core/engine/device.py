@@ -22,3 +22,8 @@ def reset_peak_memory() -> None:
 def peak_memory_bytes() -> int:
     """The most that MLX's arrays took at once."""
     return int(mx.get_peak_memory())
+
+
+def wait_for_device() -> None:
+    """Wait for all work of this thread that was handed to the device."""
+    mx.synchronize()
