@@ -27,7 +27,7 @@ from core.engine.step_figures import lost_share, tokens_per_second
 from core.protocol import GenerateOptions, Mode
 
 LONG_ANSWER_TOKENS = 200
-TURN_TOKENS = 10
+TURN_TOKENS = 5
 
 
 @dataclass

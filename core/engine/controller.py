@@ -26,7 +26,7 @@ _STEPS_COMPARED = 6
 """After a change of mode: their time is laid to the mode, that of later ones to the machine."""
 _RISKED_TOKENS = 2.0
 """What drafting may lose against plain decoding in one answer, in the time of so many plain tokens; gains add to it."""
-_RISKED_SHARE = 0.005
+_RISKED_SHARE = 0.003
 """And beyond it, as a share of the time that the answer took."""
 _RISKED_BY_LOOK_UPS = 0.5
 """Of that, what look-ups may lose by themselves, where drafts have lost all that they may."""
