@@ -320,9 +320,16 @@ class Chats(QObject):
             self.new()
 
     def restore(self, chat_id: int) -> None:
-        """Undo `delete`, and show the chat."""
-        self._tasks.start(self._do(lambda store: store.restore(chat_id)))
-        self.open(chat_id)
+        """Undo `delete`, and show the chat; an empty one is gone again where the user has moved on meanwhile."""
+        self._wanted = chat_id
+
+        async def carry_out() -> None:
+            await self._do(lambda store: store.restore(chat_id))
+            await self._open(chat_id)
+            if chat_id not in (self.current.chat_id, self._wanted):
+                await self._do(lambda store: delete_empty(store, chat_id))
+
+        self._tasks.start(carry_out())
 
     # ------------------------------------------------------------- what happens
 

@@ -415,3 +415,19 @@ def test_a_chat_without_anything_is_not_deleted_under_another_window(open_window
     first.chats.new()
     qtbot.waitUntil(lambda: not first.chats._tasks._running, timeout=WAIT_MS)
     until_rows(second, qtbot, "xMine")
+
+
+def test_an_empty_chat_that_was_brought_back_and_left_at_once_is_not_left_over(
+    open_window: OpenWindow, qtbot: QtBot
+) -> None:
+    window = ready(open_window(), qtbot)
+    qtbot.keyClicks(window.composer.field, "x")
+    qtbot.waitUntil(lambda: window.sidebar.model.rowCount() == 1, timeout=WAIT_MS)
+    window.composer.field.clear()
+    window.sidebar.delete()
+    until_rows(window, qtbot)
+    window.sidebar.undo.button.click()
+    window.chats.new()
+    qtbot.waitUntil(lambda: not window.chats._tasks._running, timeout=WAIT_MS)
+    assert stored(lambda store: store.page(10)) == ()
+    until_rows(window, qtbot)
