@@ -8,19 +8,22 @@ import pytest
 
 from app.chats.asking import Work, another_answer, ask, question, same_answer
 from app.chats.session import Session
-from core.chats import ChatStore
+from core.chats import ChatStore, Message
 from core.errors import MissingChat
+
+
+def asked_once() -> tuple[ChatStore, Session, Message, Message]:
+    """A chat with a question and the answer that has begun."""
+    store = ChatStore.in_memory()
+    chat = store.create()
+    first = store.messages.add_user(chat.id, None, "Why?")
+    return store, Session(chat), first, store.messages.begin_answer(chat.id, first.id)
 
 
 @pytest.mark.parametrize("asked", ["another answer", "the same answer"])
 def test_what_was_asked_is_shown_whatever_another_window_does_meanwhile(asked: str) -> None:
-    store = ChatStore.in_memory()
-    session = Session(store.create())
-    assert session.chat is not None
-    chat_id = session.chat.id
-    question = store.messages.add_user(chat_id, None, "Why?")
-    answer = store.messages.begin_answer(chat_id, question.id)
-    work = another_answer(question.id) if asked == "another answer" else same_answer(answer.id)
+    store, session, first, answer = asked_once()
+    work = another_answer(first.id) if asked == "another answer" else same_answer(answer.id)
 
     def beside(store: ChatStore, chat_id: int, pair: str) -> int:
         wanted = work(store, chat_id, pair)
@@ -31,27 +34,23 @@ def test_what_was_asked_is_shown_whatever_another_window_does_meanwhile(asked: s
     _, path = ask(store, session, beside)
     assert [message.content for message in path[:-1]] == ["Why?"]
     assert (path[-1].id == answer.id) == (asked == "the same answer")
-    assert path[-1].parent_id == question.id
+    assert path[-1].parent_id == first.id
     store.close()
 
 
 @pytest.mark.parametrize("asked", ["a question", "another answer", "the same answer"])
 def test_what_is_asked_in_a_chat_that_was_just_deleted_brings_it_back(asked: str) -> None:
-    store = ChatStore.in_memory()
-    session = Session(store.create())
-    assert session.chat is not None
-    chat_id = session.chat.id
-    first = store.messages.add_user(chat_id, None, "Why?")
-    answer = store.messages.begin_answer(chat_id, first.id)
+    store, session, first, answer = asked_once()
     works: dict[str, Work] = {
         "a question": question(answer.id, None, "And why?", ()),
         "another answer": another_answer(first.id),
         "the same answer": same_answer(answer.id),
     }
-    store.delete(chat_id)
+    assert session.chat_id is not None
+    store.delete(session.chat_id)
     assert store.page(10) == ()
     ask(store, session, works[asked])
-    assert [chat.id for chat in store.page(10)] == [chat_id]
+    assert [chat.id for chat in store.page(10)] == [session.chat_id]
     store.close()
 
 
