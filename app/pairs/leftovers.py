@@ -31,6 +31,7 @@ class Leftovers(QObject):
         super().__init__(parent)
         self._cache = cache
         self._tasks = Tasks()
+        self._in_turn = asyncio.Lock()
         self.found: tuple[Leftover, ...] = ()
 
     def look(self) -> None:
@@ -47,15 +48,17 @@ class Leftovers(QObject):
         await self._tasks.cancel_all()
 
     async def _carry_out(self, work: Callable[[], object]) -> None:
-        try:
-            await asyncio.to_thread(work)
-        except MirrorError as error:
-            self.problem_met.emit(error.problem)
-        except OSError as error:
-            sentence = tr("What downloads left behind could not be deleted.")
-            self.problem_met.emit(InternalError(sentence, tr("Check the folder's permissions."), repr(error)).problem)
-        self.found = await asyncio.to_thread(find_leftovers, self._cache())
-        self.changed.emit()
+        async with self._in_turn:  # what a look saw before a deletion must not be shown after it
+            try:
+                await asyncio.to_thread(work)
+            except MirrorError as error:
+                self.problem_met.emit(error.problem)
+            except OSError as error:
+                sentence = tr("What downloads left behind could not be deleted.")
+                problem = InternalError(sentence, tr("Check the folder's permissions."), repr(error)).problem
+                self.problem_met.emit(problem)
+            self.found = await asyncio.to_thread(find_leftovers, self._cache())
+            self.changed.emit()
 
 
 class LeftoversRow(QWidget):

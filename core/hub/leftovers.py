@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,8 @@ from core.hub.listing import Listing
 from core.message import Message
 
 _OTHERS_SUFFIX = ".incomplete"
+_ONE_AT_A_TIME = threading.Lock()
+"""A look holds each content's lock for a moment: another look, or a removal, would take that for a download."""
 
 
 class Leftover(Message, frozen=True):
@@ -46,10 +49,18 @@ def find_leftovers(cache: Path) -> tuple[Leftover, ...]:
     found = (
         _leftover(cache, path)
         for folder in cache.glob("models--*/blobs")
-        for path in folder.iterdir()
+        for path in _files(folder)
         if path.name.endswith((PART_SUFFIX, _OTHERS_SUFFIX))
     )
-    return tuple(sorted((each for each in found if each is not None), key=lambda each: -each.bytes))
+    with _ONE_AT_A_TIME:
+        return tuple(sorted((each for each in found if each is not None), key=lambda each: -each.bytes))
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:  # its model has just been removed
+        return []
 
 
 def _leftover(cache: Path, path: Path) -> Leftover | None:
@@ -71,7 +82,8 @@ def _leftover(cache: Path, path: Path) -> Leftover | None:
 
 def remove_leftovers(cache: Path, leftovers: Iterable[Leftover]) -> int:
     """Delete those that still have no owner at work; the bytes that were freed."""
-    return sum(_remove_idle(cache, leftover.repo, Path(leftover.path)) for leftover in leftovers)
+    with _ONE_AT_A_TIME:
+        return sum(_remove_idle(cache, leftover.repo, Path(leftover.path)) for leftover in leftovers)
 
 
 def _remove_idle(cache: Path, repo: str, path: Path) -> int:
@@ -102,11 +114,8 @@ def remove_model(cache: Path, removal: Removal) -> None:
     Models are deleted by the hub's own library, which knows what they share.
     """
     folder = Path(removal.path)
-    for path in _unpublished(folder):
-        lock = try_lock(cache, removal.repo, path.name.partition(".")[0])
-        if lock is None:
-            raise ModelBusy(f"{removal.repo} is being downloaded.", "Cancel the download first.", str(path))
-        lock.release()
+    with _ONE_AT_A_TIME:
+        _raise_if_busy(cache, removal.repo, _unpublished(folder))
     strategy, _ = _deletion(cache, removal.repo)
     strategy.execute()
     try:
@@ -116,6 +125,14 @@ def remove_model(cache: Path, removal: Removal) -> None:
         raise _not_removed(removal, repr(error)) from error
 
 
+def _raise_if_busy(cache: Path, repo: str, unpublished: Iterable[Path]) -> None:
+    for path in unpublished:
+        lock = try_lock(cache, repo, path.name.partition(".")[0])
+        if lock is None:
+            raise ModelBusy(f"{repo} is being downloaded.", "Cancel the download first.", str(path))
+        lock.release()
+
+
 def _not_removed(removal: Removal, detail: str) -> NotRemoved:
     return NotRemoved(f"{removal.repo} could not be removed.", f"Check the permissions of {removal.path}.", detail)
 
@@ -123,9 +140,10 @@ def _not_removed(removal: Removal, detail: str) -> NotRemoved:
 def remove_unpublished(cache: Path, listing: Listing) -> None:
     """Delete what a download has brought of a model and no snapshot uses."""
     etags = {file.etag for file in listing.files}
-    for path in _unpublished(repo_dir(cache, listing.repo)):
-        if path.name.removesuffix(PART_SUFFIX) in etags:
-            _remove_idle(cache, listing.repo, path)
+    with _ONE_AT_A_TIME:
+        for path in _unpublished(repo_dir(cache, listing.repo)):
+            if path.name.removesuffix(PART_SUFFIX) in etags:
+                _remove_idle(cache, listing.repo, path)
 
 
 def _unpublished(folder: Path) -> list[Path]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.pairs.leftovers import Leftovers
 from app.pairs.picker import PairPicker
 from app.pairs.picker_model import PickerModel
 from app.pairs.sources import PairSources
@@ -54,3 +56,27 @@ def test_they_are_deleted_after_a_second_click(picker: PairPicker, beginnings: l
     row.agree.click()
     qtbot.waitUntil(lambda: not row.isVisible(), timeout=WAIT_MS)
     assert not any(file.exists() for file in beginnings)
+
+
+def test_a_look_that_is_under_way_keeps_none_of_them(
+    sources: PairSources, beginnings: list[Path], loop: asyncio.AbstractEventLoop, qtbot: QtBot
+) -> None:
+    """A look holds each one's lock for a moment, and may end after the deletion that was asked for behind it."""
+    many = [beginnings[0].with_name(f"{each:064}.incomplete") for each in range(100)]
+    leftovers = Leftovers(lambda: sources.hub.cache_dir)
+    looks: list[int] = []
+    leftovers.changed.connect(lambda: looks.append(len(leftovers.found)))
+    for _ in range(10):
+        for file in many:
+            file.write_bytes(bytes(10))
+        looks.clear()
+        leftovers.look()
+        qtbot.waitUntil(lambda: len(looks) == 1, timeout=WAIT_MS)
+        assert looks[0] >= len(many)
+        leftovers.look()
+        leftovers.remove()
+        qtbot.waitUntil(lambda: len(looks) == 3, timeout=WAIT_MS)
+        assert not leftovers.found
+        assert not any(file.exists() for file in many)
+    task = loop.create_task(leftovers.close())
+    qtbot.waitUntil(task.done, timeout=WAIT_MS)
