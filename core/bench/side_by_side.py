@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import cycle
-from statistics import median
+from statistics import harmonic_mean, mean, median
 from unittest.mock import patch
 
 from core.bench.rows import Row, row
@@ -100,6 +101,8 @@ _LONG_ANSWERS = {"chat": 0.0, "random words": 3.0}
 is wrong."""
 _SYSTEMS: tuple[Mode, ...] = ("plain", "auto", "plain")
 """What differs between the first and the last the machine does."""
+_READINGS = 2
+"""Of each answer, by controllers that begin alike: one reading is uncertain by 2 %."""
 
 
 def long_answer_rows(loaded: LoadedPair, prompts: Sequence[Sequence[int]], runs: int) -> list[Row]:
@@ -113,23 +116,36 @@ def long_answer_rows(loaded: LoadedPair, prompts: Sequence[Sequence[int]], runs:
         speeds: list[list[float]] = [[], [], []]
         lost: list[float] = []
         for run, prompt in zip(range(runs), cycle(prompts), strict=False):
-            first = run % len(_SYSTEMS)
-            order = [*range(first, len(_SYSTEMS)), *range(first)]
             options = GenerateOptions(temperature=temperature, seed=run)
-            modes = [_SYSTEMS[index] for index in order]
-            answers = decode_side_by_side(loaded, prompt, modes, LONG_ANSWER_TOKENS, options)
-            for index, steps in zip(order, answers, strict=True):
-                speeds[index].append(tokens_per_second(steps))
+            answers = _read_answer(loaded, prompt, options, first=run % len(_SYSTEMS))
+            for index, readings in enumerate(answers):
+                speeds[index].append(harmonic_mean(map(tokens_per_second, readings)))
                 if _SYSTEMS[index] == "auto":
-                    lost.append(100 * lost_share(steps))
+                    lost.append(100 * mean(map(lost_share, readings)))
         what = f"{LONG_ANSWER_TOKENS} tokens of {kind}"
         plain, auto, again = speeds
         rows.append(row(f"auto: {what}: speed", "tok/s", auto, plain, "plain"))
-        both = [2 / (1 / one + 1 / other) for one, other in zip(plain, again, strict=True)]
+        both = [harmonic_mean(each) for each in zip(plain, again, strict=True)]
         rows.append(_by_answer(f"auto: {what}: against plain, by answer", auto, both))
         rows.append(_by_answer(f"plain: {what}: against itself, by answer", again, plain))
         rows.append(row(f"auto: {what}: lost by drafting", "%", lost))
     return rows
+
+
+def _read_answer(
+    loaded: LoadedPair, prompt: Sequence[int], options: GenerateOptions, first: int
+) -> list[list[list[DecodeStep]]]:
+    """The readings of an answer, by `_SYSTEMS`; the turns begin with that of index `first`."""
+    before = loaded.controller
+    order = [*range(first, len(_SYSTEMS)), *range(first)]
+    readings: list[list[list[DecodeStep]]] = [[] for _ in _SYSTEMS]
+    for _ in range(_READINGS):
+        loaded.controller = deepcopy(before)
+        modes = [_SYSTEMS[index] for index in order]
+        answers = decode_side_by_side(loaded, prompt, modes, LONG_ANSWER_TOKENS, options)
+        for index, steps in zip(order, answers, strict=True):
+            readings[index].append(steps)
+    return readings
 
 
 def _by_answer(name: str, mine: Sequence[float], plain: Sequence[float]) -> Row:

@@ -40,9 +40,12 @@ class Acceptance:
         self._right = [0.0] * proposals
         self._judged = [0.0] * proposals
         """By position, both fading: proposals that were right where all before them were, and that were judged."""
+        self._expected: list[float] = []
+        """Tokens by rows, until more is learned: choosing asks for all of them at every step."""
 
     def add(self, accepted: int, verified: int) -> None:
         """Of `verified` proposals so many were accepted."""
+        self._expected = []
         for position in range(min(accepted + 1, verified)):
             right = float(position < accepted)
             self._all.add(right)
@@ -51,6 +54,7 @@ class Acceptance:
 
     def doubt(self) -> None:
         """Another text begins."""
+        self._expected = []
         self._all.doubt()
         for position, judged in enumerate(self._judged):
             kept = min(1.0, _DOUBTED / judged) if judged else 1.0
@@ -59,10 +63,16 @@ class Acceptance:
 
     def expected_tokens(self, rows: int) -> float:
         """Of a pass over so many rows: the target's own token, and the proposals that are right."""
-        tokens = reached = 1.0
-        for right, judged in zip(self._right[: rows - 1], self._judged, strict=False):
+        if not self._expected:
+            self._expected = self._expect()
+        return self._expected[min(rows, len(self._expected)) - 1]
+
+    def _expect(self) -> list[float]:
+        tokens = [1.0]
+        reached = 1.0
+        for right, judged in zip(self._right, self._judged, strict=True):
             reached *= (right + self._SHARED_WEIGHT * self._all.value) / (judged + self._SHARED_WEIGHT)
-            tokens += reached
+            tokens.append(tokens[-1] + reached)
         return tokens
 
 

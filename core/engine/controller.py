@@ -93,6 +93,8 @@ class Controller:
         """Of this answer: its time, and what drafting gained against plain decoding, which may be less than nothing."""
         self._looked_up_ms = 0.0
         """Of those gains, the part of look-ups."""
+        self._last_mode: Mode = "plain"
+        """Of the last step of this answer."""
         self.reason = ""
         """Why the mode of the last choice is another than that before; empty where it is not."""
 
@@ -105,6 +107,7 @@ class Controller:
             state.steps_in_a_row = 0
         self._trial = []
         self._answer_ms = self._gained_ms = self._looked_up_ms = 0.0
+        self._last_mode = "plain"
 
     @property
     def mode(self) -> Mode:
@@ -184,10 +187,12 @@ class Controller:
     def _learn_time(self, step: StepSeen) -> None:
         state = self._state(step.mode)
         self._answer_ms += step.took_ms
-        if step.mode != "plain":
+        # A plain step behind another makes up for what waited, which that other one cost too.
+        laid_to, self._last_mode = step.mode if step.mode != "plain" else self._last_mode, step.mode
+        if laid_to != "plain":
             gained_ms = (step.accepted + 1) * self.step_ms(_PLAIN, step.depth) - step.took_ms
             self._gained_ms += gained_ms
-            self._looked_up_ms += gained_ms if step.mode == "lookup" else 0.0
+            self._looked_up_ms += gained_ms if laid_to == "lookup" else 0.0
         if step.mode not in (self._mode, "lookup"):
             rate = self._rate(self._best(self._mode, self.costs.most_rows, step.depth), step.depth)
             self._lost_ms = max(0.0, self._lost_ms + step.took_ms - (step.accepted + 1) / rate)

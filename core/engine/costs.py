@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from core.protocol import Mode
 log = logging.getLogger("mirror_sd.costs")
 
 
-class Costs(msgspec.Struct, frozen=True):
+class Costs(msgspec.Struct, frozen=True, dict=True):
     """In milliseconds."""
 
     verify_ms: tuple[float, ...]
@@ -44,18 +45,20 @@ class Costs(msgspec.Struct, frozen=True):
         serial: tuple[Mode, ...] = tuple(mode for mode in ("gpu", "ane") if mode in self.draft_ms)
         return ("plain", *serial, *(("mirror",) if self.beside_ms and "ane" in serial else ()))
 
-    @property
+    @cached_property
     def budget(self) -> Budget:
         """For drafting beside a pass."""
         return Budget(self.beside_ms, max(0.0, self.draft_ms["ane"] - self.head_ms))
+
+    @cached_property
+    def _least_beside_ms(self) -> float:
+        return min(added_ms for _, added_ms in self.beside_ms)
 
     def step_ms(self, mode: Mode, rows: int, depth: int, hit: float) -> float:
         """Of a step over `rows` rows, `depth` positions behind the start; `hit` is how likely its block is there."""
         verify_ms = self.verify_ms[rows - 1] + depth * self.verify_ms_per_position[rows - 1]
         if mode == "mirror":
-            budget = self.budget
-            least_ms = min(added_ms for _, added_ms in budget.added_ms)
-            return verify_ms + least_ms + self.head_ms + (1 - hit) * budget.saved_ms
+            return verify_ms + self._least_beside_ms + self.head_ms + (1 - hit) * self.budget.saved_ms
         return verify_ms + self.draft_ms.get(mode, 0.0)
 
 
