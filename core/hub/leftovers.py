@@ -6,7 +6,8 @@ import dataclasses
 import shutil
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,6 @@ from core.message import Message
 
 _OTHERS_SUFFIX = ".incomplete"
 _ONE_AT_A_TIME = threading.Lock()
-"""A look holds each content's lock for a moment: another look, or a removal, would take that for a download."""
 
 
 class Leftover(Message, frozen=True):
@@ -52,8 +52,7 @@ def find_leftovers(cache: Path) -> tuple[Leftover, ...]:
         for path in _files(folder)
         if path.name.endswith((PART_SUFFIX, _OTHERS_SUFFIX))
     )
-    with _ONE_AT_A_TIME:
-        return tuple(sorted((each for each in found if each is not None), key=lambda each: -each.bytes))
+    return tuple(sorted((each for each in found if each is not None), key=lambda each: -each.bytes))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -63,18 +62,31 @@ def _files(folder: Path) -> list[Path]:
         return []
 
 
+@contextmanager
+def _idle(cache: Path, repo: str, path: Path) -> Iterator[bool]:
+    """Whether nobody is downloading the content, which nobody begins meanwhile either.
+
+    One content at a time in this process: another look, or a removal, would take this one for a download.
+    """
+    with _ONE_AT_A_TIME:
+        lock = try_lock(cache, repo, path.name.partition(".")[0])
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+
 def _leftover(cache: Path, path: Path) -> Leftover | None:
     """None where its download is under way."""
     repo = _repo_name(path.parent.parent)
-    lock = try_lock(cache, repo, path.name.partition(".")[0])
-    if lock is None:
-        return None
-    try:
-        stat = path.stat()
-    except FileNotFoundError:  # it has just been finished
-        return None
-    finally:
-        lock.release()
+    with _idle(cache, repo, path) as idle:
+        if not idle:
+            return None
+        try:
+            stat = path.stat()
+        except FileNotFoundError:  # it has just been finished
+            return None
     ours = path.name.endswith(PART_SUFFIX)
     made_by: Literal["Mirror SD", "another program"] = "Mirror SD" if ours else "another program"
     return Leftover(repo, str(path), stat.st_size, max(0.0, time.time() - stat.st_mtime), made_by)
@@ -82,20 +94,16 @@ def _leftover(cache: Path, path: Path) -> Leftover | None:
 
 def remove_leftovers(cache: Path, leftovers: Iterable[Leftover]) -> int:
     """Delete those that still have no owner at work; the bytes that were freed."""
-    with _ONE_AT_A_TIME:
-        return sum(_remove_idle(cache, leftover.repo, Path(leftover.path)) for leftover in leftovers)
+    return sum(_remove_idle(cache, leftover.repo, Path(leftover.path)) for leftover in leftovers)
 
 
 def _remove_idle(cache: Path, repo: str, path: Path) -> int:
-    lock = try_lock(cache, repo, path.name.partition(".")[0])
-    if lock is None:
-        return 0
-    try:
+    with _idle(cache, repo, path) as idle:
+        if not idle:
+            return 0
         freed = path.stat().st_size if path.is_file() else 0
         path.unlink(missing_ok=True)
         return freed
-    finally:
-        lock.release()
 
 
 def find_removal(cache: Path, repo: str) -> Removal:
@@ -114,8 +122,10 @@ def remove_model(cache: Path, removal: Removal) -> None:
     Models are deleted by the hub's own library, which knows what they share.
     """
     folder = Path(removal.path)
-    with _ONE_AT_A_TIME:
-        _raise_if_busy(cache, removal.repo, _unpublished(folder))
+    for path in _unpublished(folder):
+        with _idle(cache, removal.repo, path) as idle:
+            if not idle:
+                raise ModelBusy(f"{removal.repo} is being downloaded.", "Cancel the download first.", str(path))
     strategy, _ = _deletion(cache, removal.repo)
     strategy.execute()
     try:
@@ -125,14 +135,6 @@ def remove_model(cache: Path, removal: Removal) -> None:
         raise _not_removed(removal, repr(error)) from error
 
 
-def _raise_if_busy(cache: Path, repo: str, unpublished: Iterable[Path]) -> None:
-    for path in unpublished:
-        lock = try_lock(cache, repo, path.name.partition(".")[0])
-        if lock is None:
-            raise ModelBusy(f"{repo} is being downloaded.", "Cancel the download first.", str(path))
-        lock.release()
-
-
 def _not_removed(removal: Removal, detail: str) -> NotRemoved:
     return NotRemoved(f"{removal.repo} could not be removed.", f"Check the permissions of {removal.path}.", detail)
 
@@ -140,10 +142,9 @@ def _not_removed(removal: Removal, detail: str) -> NotRemoved:
 def remove_unpublished(cache: Path, listing: Listing) -> None:
     """Delete what a download has brought of a model and no snapshot uses."""
     etags = {file.etag for file in listing.files}
-    with _ONE_AT_A_TIME:
-        for path in _unpublished(repo_dir(cache, listing.repo)):
-            if path.name.removesuffix(PART_SUFFIX) in etags:
-                _remove_idle(cache, listing.repo, path)
+    for path in _unpublished(repo_dir(cache, listing.repo)):
+        if path.name.removesuffix(PART_SUFFIX) in etags:
+            _remove_idle(cache, listing.repo, path)
 
 
 def _unpublished(folder: Path) -> list[Path]:
